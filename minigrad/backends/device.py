@@ -52,13 +52,22 @@ def plain_array(x: Any) -> Any:
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """
     if hasattr(x, "dtype") and not issubclass(type(x), np.ndarray):
-        return x if isinstance(x.dtype, np.dtype) else _from_elsewhere(x)
+        if not isinstance(x.dtype, np.dtype):
+            return _from_elsewhere(x)
+        if hasattr(x, "toarray"):  # NumPy would take it for one object
+            raise TypeError(
+                f"a {type(x).__name__} is sparse, and tensors are dense; pass x.toarray()"
+            )
+        return x
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(
-            "a masked array has no place in a computation with gradients, which know no mask; pass "
-            "x.filled(value), and choose with mg.where(mask, a, b)"
-        )
+        raise TypeError(NO_MASKS)
     return np.asarray(x)
+
+
+NO_MASKS = (
+    "a masked array has no place in a computation with gradients, which know no mask; pass "
+    "x.filled(value), and choose with mg.where(mask, a, b)"
+)
 
 
 DLPACK_CUDA = 2  # the kind of a GPU in __dlpack_device__

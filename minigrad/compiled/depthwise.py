@@ -14,6 +14,7 @@ from .jit import add, kernel
 from .planes import (
     PIECE,
     columns_of,
+    fit,
     give,
     layout,
     on_threads,
@@ -103,6 +104,8 @@ def conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any
 def conv_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
     if not _takes(how, w.shape[1] * groups, a.shape[1], groups, a, w):
         return None
+    if not fit(how, (*a.shape[:2], *size), a.shape):
+        return None
     y = np.empty((*a.shape[:2], *size), a.dtype)
     views, where = [planes(x, len(size)) for x in (a, y)], layout(how, tuple(size), a.shape[2:])
     kernels = w.reshape(groups, -1)
@@ -116,7 +119,7 @@ def conv_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> An
 
 @on_host("conv_dw")
 def conv_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
-    if not _takes(how, x.shape[1], a.shape[1], groups, a, x):
+    if not _takes(how, x.shape[1], a.shape[1], groups, a, x) or not fit(how, x.shape, a.shape):
         return None
     size = x.shape[2:]
     views, where = [planes(x, len(size)) for x in (a, x)], layout(how, size, a.shape[2:])

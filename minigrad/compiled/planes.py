@@ -56,6 +56,13 @@ def plain(*arrays: Any) -> bool:
     )
 
 
+def fit(how: Windows, image: tuple, result: tuple) -> bool:
+    """Whether `result` is the shape of the windows of images of shape `image`: loops write where
+    they are told to without a look, also beyond the end of an array."""
+    dims = len(how.kernel)
+    return result == (*image[:-dims], *how.count("the windows", image[-dims:]))
+
+
 def planes(x: Any, dims: int) -> Any:
     """x (..., h, w) or (..., w) as (planes, h, w)."""
     return x.reshape((-1, *x.shape[-2:]) if dims == 2 else (-1, 1, x.shape[-1]))

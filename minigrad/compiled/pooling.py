@@ -8,7 +8,7 @@ from ..ops.pool import no_hits, places_counted
 from ..ops.windows import Windows
 from .install import on_host
 from .jit import kernel, larger
-from .planes import columns_of, give, layout, on_threads, plain, planes, results, spread, take
+from .planes import columns_of, fit, give, layout, on_threads, plain, planes, results, spread, take
 
 # -- the maximum ---------------------------------------------------------------------------------
 
@@ -161,7 +161,9 @@ def max_pool(x: Any, *, how: Windows) -> Any:
 @on_host("max_pool_dx")
 def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> Any:
     dims = len(how.kernel)
-    if dims > 2 or not plain(a, x, y_max):
+    if dims > 2 or not plain(a, x, y_max) or a.shape != y_max.shape:
+        return None
+    if not fit(how, x.shape, a.shape):
         return None
     if how == FOURS:
         covered = all(n % 2 == 0 for n in x.shape[-2:])
@@ -192,7 +194,7 @@ def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
 @on_host("sum_pool_dx")
 def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     dims = len(size)
-    if dims > 2 or not plain(a):
+    if dims > 2 or not plain(a) or not fit(how, (*a.shape[:-dims], *size), a.shape):
         return None
     if type(divisor) is tuple:
         a, divisor = a / places_counted(np, how, tuple(size), divisor).astype(a.dtype), 1

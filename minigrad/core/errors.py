@@ -217,6 +217,8 @@ def _no_loop(error: Exception, args: tuple) -> str:
         return ". It takes real numbers: apply it to x.real and x.imag, or to abs(x)"
     if "V" in kinds:
         return ". It has no form for bfloat16: x.astype(mg.float32) has one"
+    if any(x.dtype.itemsize > 8 for x in _arrays_in(args)):
+        return ". It has no form for long doubles: x.astype(mg.float64) has one"
     return ". It takes integers here: x.astype(int) makes some" if "f" in kinds else ""
 
 

@@ -18,6 +18,7 @@ Four cases:
   place in the graph of each level.
 """
 
+import math
 import sys
 from types import FrameType
 from typing import Any
@@ -149,12 +150,13 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     except ValueError:
         if getattr(getattr(x._data, "flags", None), "writeable", True):
             picked = np.shape(x._data[index])
-            if np.ndim(value) and not _fits(np.shape(value), picked):
-                raise ValueError(
-                    f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
-                    f"{describe(value)}, does not broadcast to it"
-                ) from None
-            raise
+            if not np.ndim(value) or picked and _fits(np.shape(value), picked):
+                raise
+            why = "does not broadcast to it" if picked else no_number(np.shape(value))
+            raise ValueError(
+                f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
+                f"{describe(value)}, {why}"
+            ) from None
         raise ValueError(
             f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
             "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
@@ -164,6 +166,11 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
         raise type(error)(f"{called}: {error}") from None
     versions.note_write(x._data, f"`{what}`")
     return x
+
+
+def no_number(shape: tuple) -> str:
+    """What an error says of a value of this shape that is written to one element."""
+    return "is not one number" + "; value.squeeze() is" * (math.prod(shape) == 1)
 
 
 def _fits(shape: tuple, into: tuple) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import NO_MASKS
 from ..backends.dtypes import bfloat16
 from . import modes
 from .caches import cached
@@ -52,6 +53,14 @@ _QUESTIONS: dict[Callable, Callable] = {
     ),
     np.array2string: lambda a, *how, **options: np.array2string(_array(a), *how, **options),
 }
+
+
+def no_mask(x: Any) -> Any:
+    """`Tensor._mask`, which np.ma asks for where a tensor stands beside a masked array: after it
+    has taken the values, as another masked array's, from `_data`, and without a history."""
+    if x.level or (x.requires_grad and modes.state.recording):
+        raise TypeError(NO_MASKS)
+    raise AttributeError("_mask")
 
 
 # -- ufuncs ----------------------------------------------------------------------------------

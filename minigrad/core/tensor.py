@@ -14,7 +14,7 @@ from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
 from .inplace import InPlace, set_values
-from .numpy_protocol import array_function, array_ufunc
+from .numpy_protocol import array_function, array_ufunc, no_mask
 from .registry import engine, op
 from .show import tensor_bundle, tensor_html, tensor_text
 from .spelling import Elsewhere
@@ -228,6 +228,7 @@ class Tensor(InPlace, TensorHooks):
 
     __array_ufunc__ = array_ufunc
     __array_function__ = array_function
+    _mask = property(no_mask)
 
     def __bool__(self) -> bool:
         return _as_python(self, bool)

@@ -275,7 +275,8 @@ def _saved(node: Any, known: Known) -> tuple[list[dict], dict[str, str], str]:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    """Array or tensor; the module numpy, which a rule may ask for as `xp`, has both names too."""
+    return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
 
 
 def _text(value: Any) -> str:

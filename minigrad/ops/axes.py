@@ -8,7 +8,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..backends.device import array_module, device_of, plain_array, to_device, to_host
-from ..backends.dtypes import accumulator, bfloat16, common_dtype, is_differentiable, resolve_dtype
+from ..backends.dtypes import (
+    accumulator,
+    bfloat16,
+    common_dtype,
+    in_one_dtype,
+    is_differentiable,
+    resolve_dtype,
+)
 from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
@@ -226,5 +233,5 @@ def in_wide(function: Any, *arrays: Any) -> Any:
     dtype = common_dtype(*arrays)
     wide = accumulator(dtype)
     if wide is None:
-        return function(*arrays)
+        return function(*in_one_dtype(*arrays))
     return function(*[x.astype(wide) if hasattr(x, "dtype") else x for x in arrays]).astype(dtype)

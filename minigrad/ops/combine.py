@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import is_floating
 from ..core.primitive import composite, linear
 from ..core.registry import op
 from .axes import array_beside, array_like, as_floating, axis_of, constant_like, in_wide
@@ -191,7 +192,7 @@ def view_as_complex(x):
 
     Each part is put in its place: 1j times an infinite one would bring NaN into the other.
     """
-    if not x.ndim or x.shape[-1] != 2 or x.dtype.kind != "f":
+    if not x.ndim or x.shape[-1] != 2 or not is_floating(x.dtype):
         raise ValueError(f"x must be real (…, 2), got {x.dtype} {x.shape}")
     y: Any = np.empty_like(x[..., 0], dtype=np.result_type(x.dtype, np.complex64))
     y.real[...], y.imag[...] = x[..., 0], x[..., 1]
@@ -230,7 +231,7 @@ def frac(x: Any) -> Any:
 def logdet(a: Any) -> Any:
     """log det A of each matrix of a (…, n, n): −∞ for det 0, NaN where det is negative."""
     sign, y = op.slogdet(a)
-    return op.where(sign < 0, np.nan, y) if sign.dtype.kind == "f" else y + op.log(sign)
+    return op.where(sign < 0, np.nan, y) if is_floating(sign.dtype) else y + op.log(sign)
 
 
 # -- shapes ----------------------------------------------------------------------------------

@@ -71,7 +71,11 @@ def keep_into(y: Any, x: Any, condition: Any) -> None:
 
     A product with the condition itself would copy it through NumPy's buffer.
     """
-    bits = y.view(WHOLE[y.dtype.itemsize])
+    whole = WHOLE.get(y.dtype.itemsize)
+    if whole is None:  # long doubles and complex128
+        y[...] = np.where(condition, x, 0)
+        return
+    bits = y.view(whole)
     np.copyto(bits, condition.view(np.int8))
     bits *= x.view(bits.dtype)
 

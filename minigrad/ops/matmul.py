@@ -127,7 +127,8 @@ def _rows_times(x, a):
     """x a for x (..., n) and a matrix a: one product of matrices, where the rows of x are one."""
     if x.ndim == 2:
         return _times(x, a)
-    if x.ndim == 1 and type(x) is np.ndarray is type(a) and x.dtype.itemsize != 2:
+    plain = type(x) is np.ndarray is type(a) and x.dtype.itemsize != 2 != a.dtype.itemsize
+    if x.ndim == 1 and plain:
         return x.dot(a)
     if x.ndim > 2 and type(x) is np.ndarray and x.flags.c_contiguous:
         return _times(_rows(x), a).reshape((*x.shape[:-1], a.shape[1]))

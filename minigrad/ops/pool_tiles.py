@@ -12,7 +12,7 @@ import numpy as np
 
 from .blocks import scratch
 from .image_layout import lies_places_first, places, turned
-from .in_place import WHOLE
+from .in_place import keep_into
 from .windows import Windows
 
 
@@ -53,7 +53,4 @@ def shares(how: Windows, y: Any, a: Any, x: Any, y_max: Any) -> None:
     share = scratch.empty("axis 2", top.shape, top)
     share[...] = count
     np.divide(a, share, out=share)
-    whole = WHOLE[y.dtype.itemsize]
-    bits = y.view(whole)  # the bits of a share times 0 or 1, as `keep` does it
-    np.copyto(bits, hits.view(np.int8))
-    bits *= share.view(whole)
+    keep_into(y, share, hits)

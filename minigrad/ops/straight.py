@@ -88,7 +88,7 @@ def _hardswish(x: Any) -> Any:
 def _fill_hardswish_dx(y: Any, g: Any, x: Any) -> None:
     third = _scratch(0, y)
     np.clip(x, -3, 3, out=third)
-    third *= 1 / 3
+    third *= third.dtype.type(1) / 3
     np.trunc(third, out=y)
     y *= -0.5
     y += third
@@ -100,9 +100,10 @@ def _fill_hardswish_dx(y: Any, g: Any, x: Any) -> None:
 def _hardswish_dx(g: Any, x: Any) -> Any:
     """x/3 + 1/2 − trunc(x/3)/2 for x between −3 and 3: the last term is ±1/2 there alone.
 
-    The product with 1/3 is rounded to 1 in every dtype for x = 3, and for no smaller x.
+    The product with 1/3, of its own dtype, is rounded to 1 for x = 3, and for no smaller x.
     """
-    third = np.clip(widen(x), -3, 3) * (1 / 3)
+    third = np.clip(widen(x), -3, 3)
+    third = third * (third.dtype.type(1) / 3)
     return (np.trunc(third) * -0.5 + third + 0.5) * g
 
 

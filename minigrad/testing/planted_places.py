@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..core.modes import set_grad_enabled
-from .plant import Plant, numbers, pairs, plant, vectors
+from .plant import Plant, make, numbers, pairs, plant, vectors
 from .spec import Sample
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
@@ -54,6 +54,16 @@ def _squares_dx(wrong):
         return (2 * x * g if x.ndim else (2 * x * g).reshape(())) * (_OFF if wrong(axis) else 1.0)
 
     return {"x": rule}
+
+
+def _if_any(function):
+    """The function, by an `if` on its values: both ways are right, but vmap has no one way."""
+    return lambda x: function(x) if (x < 9).any() else function(x.copy())
+
+
+_cosine = make(
+    "cosine", np.cos, {"x": lambda g, x: -g * _if_any(np.sin)(x)}, {"kind": "elementwise"}
+)
 
 
 def _first_axis(rng, dtype):
@@ -169,5 +179,15 @@ PLACES: list[Plant] = [
     plant(
         "square batch", "vmap is wrong for as many examples as an example is long", forward=np.sin,
         right=_SINE, wrong=_SINE, samples=vectors(4), call=_with_batch_rule,
+    ),
+    plant(
+        "if on values", "a rule with an `if` on its values, which vmap refuses", forward=np.sin,
+        kind="elementwise", right=_SINE, wrong={"x": lambda g, x: g * _if_any(np.cos)(x)},
+        samples=vectors(5),
+    ),
+    plant(
+        "if in the second", "vmap refuses the second derivative alone", forward=np.sin,
+        kind="elementwise", right=_SINE, wrong={"x": lambda g, x: g * _cosine(x)},
+        samples=vectors(5),
     ),
 ]  # fmt: skip

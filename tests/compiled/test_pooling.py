@@ -116,3 +116,19 @@ def test_no_bit_depends_on_the_number_of_threads():
     finally:
         mg.set_num_threads(before)
     assert found[0] == found[1]
+
+
+def test_gradients_of_other_windows_than_the_images_are_refused_before_anything_is_written(
+    all_sizes,
+):
+    """The loops would write beyond the end of the array, and the process end later."""
+    how = windows("pool", (2, 2), (2, 2), 0, 1)
+    many, few = mg.ones((1, 8, 90, 91)), mg.ones((1, 8, 4, 6))
+    for call in (
+        lambda: op.sum_pool_dx(many, size=(4, 6), how=how),
+        lambda: op.max_pool_dx(many, few, many, how=how),
+        lambda: op.conv_dx(many, mg.ones((8, 1, 2, 2)), size=(4, 6), how=how, groups=8),
+        lambda: op.conv_dw(many, few, how=how, groups=8),
+    ):
+        with pytest.raises(ValueError):
+            call()

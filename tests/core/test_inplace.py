@@ -323,6 +323,16 @@ def test_a_write_that_cannot_be_names_what_it_was(index, value, error, why):
         x[index] = value
 
 
+@pytest.mark.parametrize("x", [mg.zeros(3), leaf([1.0, 2.0, 3.0]) * 1], ids=["plain", "recorded"])
+def test_an_array_written_to_one_element_is_told_to_be_no_number(x):
+    with pytest.raises(
+        ValueError, match=r"float64 \(1,\).* is not one number; value.squeeze\(\) is"
+    ):
+        x[0] = mg.tensor([1.0])
+    with pytest.raises(ValueError, match=r"float64 \(2,\).* is not one number$"):
+        x[0] = mg.tensor([1.0, 2.0])
+
+
 def test_a_backward_may_look_for_writes_while_another_thread_writes():
     shared, writers = np.zeros(3), []
 

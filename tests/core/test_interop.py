@@ -113,6 +113,35 @@ def test_a_masked_array_is_refused_everywhere_for_its_mask_would_be_lost():
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, m: x * m, lambda x, m: x @ m, lambda x, m: mg.concatenate([x, m]),
+        lambda x, m: mg.where(True, x, m), lambda x, m: mg.tensor(m),
+    ],
+)  # fmt: skip
+def test_a_sparse_matrix_is_not_taken_for_one_object(call):
+    sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(2))
+    with pytest.raises(TypeError, match=r"csr_array is sparse, and tensors are dense.*toarray\(\)"):
+        call(mg.ones((2, 2), requires_grad=True), sparse)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, mg.func.grad, mg.func.vmap])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, x: m * x, lambda m, x: m - x, lambda m, x: m / x, lambda m, x: m**x,
+        lambda m, x: m < x, lambda m, x: np.ma.add(m, x), lambda m, x: m.copy().__iadd__(x),
+    ],
+)  # fmt: skip
+def test_a_masked_array_in_front_of_a_tensor_takes_no_values_without_their_history(call, transform):
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match="masked array.*filled"):
+        transform(lambda x: call(masked, x))(x)
+    assert call(masked, x.detach()).tolist()[1] is None
+
+
+@pytest.mark.parametrize(
     "array",
     [np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "f4"), ("b", "i4")]), [object()]],
     ids=["dates", "records", "objects"],

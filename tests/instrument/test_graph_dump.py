@@ -105,6 +105,12 @@ def test_saved_arrays_and_parameters_are_listed():
     assert {array["name"]: array["bytes"] for array in saved} == {"a": 48, "b": 96}
 
 
+def test_the_array_module_that_a_rule_asks_for_is_no_saved_array():
+    y = mg.zeros((2, 2))
+    y[0] = leaf(2)  # the rule for the value asks for `xp`, and numpy has a shape and a dtype too
+    assert by_op(valid(graph_dict(y)))["setitem"]["saved"] == []
+
+
 def test_static_parameters_are_shown_as_text():
     document = valid(graph_dict(leaf(5)[1:3].sum()))
     assert by_op(document)["getitem"]["params"]["index"] == "slice(1, 3, None)"

@@ -198,3 +198,10 @@ def test_dtypes_without_a_common_one_are_to_be_cast():
     eight_bits = np.ones(2, pytest.importorskip("ml_dtypes").float8_e4m3fn)
     with pytest.raises(TypeError, match=r"matmul\(a: float16 .*b: float8.*Cast one of them first"):
         mg.matmul(mg.ones(2, dtype="float16"), eight_bits)
+
+
+def test_a_function_of_scipys_is_said_to_have_no_form_for_long_doubles():
+    with pytest.raises(
+        TypeError, match=r"no form for long doubles: x.astype\(mg.float64\) has one"
+    ):
+        mg.gelu(mg.ones(2, dtype=np.longdouble))

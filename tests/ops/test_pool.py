@@ -198,3 +198,9 @@ def test_truth_values_have_a_maximum_as_in_numpy(size):
 def test_the_maximum_of_complex_numbers_is_refused_by_name(name):
     with pytest.raises(TypeError, match=f"^{name}: x must be real"):
         getattr(mg, name)(mg.tensor(np.ones((1, 1, 7, 7), complex)), 2, 3)
+
+
+def test_the_gradient_of_a_maximum_of_long_doubles_goes_to_where_it_was():
+    x = mg.tensor([[[[1, 5, 2, 2], [3, 4, 2, 0]]]], dtype=np.longdouble, requires_grad=True)
+    mg.max_pool2d(x, 2).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy()[0, 0], [[0, 1, 1 / 3, 1 / 3], [0, 0, 1 / 3, 0]])

@@ -123,3 +123,9 @@ def test_hardtanh_refuses_bounds_in_the_wrong_order():
 
 def test_prelu_takes_a_list():
     assert mg.prelu([[1.0, -2.0]], [0.5, 0.25]).tolist() == [[1, -0.5]]
+
+
+def test_hardswish_of_a_long_double_is_straight_beyond_its_kinks():
+    x = mg.tensor([-4, -3, 0, 3, 5], dtype=np.longdouble, requires_grad=True)
+    mg.hardswish(x).sum().backward()
+    assert x.grad.dtype == np.longdouble and x.grad.tolist() == [0, 0, 0.5, 1, 1]

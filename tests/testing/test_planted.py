@@ -67,7 +67,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("a single element", "K17"), ("column", "K17"), ("tied maxima", "K27"),
         ("length of zero", "K27"), ("no axes at all", "K26"), ("written again", "K24"),
         ("result written again", "K24"), ("recording off", "K3"), ("tangent of NaN", "K4"),
-        ("square batch", "K23"),
+        ("square batch", "K23"), ("if on values", "K23"), ("if in the second", "K23"),
         ("input handed on", "K8"), ("input if F-ordered", "K8"), ("one array, two results", "K8"),
         ("result of each call", "K8"), ("written in turn", "K9"), ("written for a while", "K7"),
         ("kept cotangent", "K22"), ("written again", "K9"),

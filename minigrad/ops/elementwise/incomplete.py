@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import common_dtype
 from ...core.primitive import primitive
 from ..axes import widen
 from . import power_series as series
@@ -156,7 +157,7 @@ def gammainc_derivative(a, x, order=1):
 
     0 < a ≤ 10⁶ and x ≥ 0, NaN elsewhere. For n = 1 the relative error is about ε a log a.
     """
-    dtype = np.result_type(a, x)
+    dtype = common_dtype(a, x)
     shape, (a, x) = _flat(a, x)
     fits = (a > 0) & (a <= _LARGEST) & (x >= 0)
     with np.errstate(all="ignore"):
@@ -276,7 +277,7 @@ def betainc_derivative(a, b, x, order=(1, 0)):
     0 < a, b ≤ 10⁶ and 0 ≤ x ≤ 1, NaN elsewhere. For n + m = 1 the relative error is some
     ε (a + b) log(a + b).
     """
-    dtype = np.result_type(a, b, x)
+    dtype = common_dtype(a, b, x)
     shape, (a, b, x) = _flat(a, b, x)
     fits = (a > 0) & (b > 0) & (np.maximum(a, b) <= _LARGEST) & (x >= 0) & (x <= 1)
     with np.errstate(all="ignore"):

@@ -37,7 +37,8 @@ def _within(name: str, a: Any, q: Any) -> Any:
     """SciPy's quantile, NaN for every q outside of [0, 1]: SciPy gives some of these a number."""
     if not hasattr(q, "dtype"):  # np.where would make NumPy's array of it, which CuPy does not take
         return of_several(name, a, q if 0 <= q <= 1 else np.nan)
-    return of_several(name, a, np.where((q >= 0) & (q <= 1), q, np.nan))
+    y = of_several(name, a, q)
+    return np.where((q >= 0) & (q <= 1), y, y.dtype.type(np.nan))
 
 
 gammaincinv = elementwise(

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype
+from ...backends.dtypes import common_dtype, is_floating
 from ...core.primitive import composite, elementwise, primitive
+from ...core.tensor import raw
 from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
@@ -172,14 +173,14 @@ def _log_slope(a: Any, b: Any) -> Any:
     rest = digamma(c) - digamma(c + b)
     distance = np.where(first, c, np.abs(a - np.round(a)))
     near = (_CLOSE * distance > np.abs(b)) & (c < _LARGE)  # b may be a number, CuPy's array first
-    if near.any():
+    if raw(near).any():
         u, t = np.where(near, c, 1), np.where(near, b, 0)
         series = sum(
             polygamma_of(u, order=n) * (-(t**n) / math.factorial(n)) for n in range(1, _TERMS + 1)
         )
         rest = np.where(near, series, rest)
     far = (c >= _LARGE) & (b > -0.5 * c) & (b < np.inf)
-    if far.any():  # by ψ(z) = log z − 1/(2z) − …
+    if raw(far).any():  # by ψ(z) = log z − 1/(2z) − …
         u, t = np.where(far, c, 1), np.where(far, b, 0)
         rest = np.where(far, -np.log1p(t / u) - 0.5 / u * (t / (u + t)), rest)
     d = np.where(first, a, 1)
@@ -200,7 +201,7 @@ def _beta_slope(a: Any, b: Any, y: Any) -> Any:
     of the product Γ(a) Γ(b) (1/Γ(a + b))."""
     pole = (a + b <= 0) & (a + b == np.round(a + b))
     slope = y * _log_slope(np.where(pole, 1, a), np.where(pole, 1, b))
-    if not pole.any():
+    if not raw(pole).any():
         return slope
     a, b = np.where(pole, a, 1), np.where(pole, b, 1)
     by_factors = digamma(a) * rgamma(a + b) + rgamma_slope(a + b)
@@ -226,7 +227,7 @@ def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
     y = np.exp(logs + c)
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind == "f" else y
+    return y.astype(dtype) if dtype.itemsize == 2 and is_floating(dtype) else y
 
 
 def _two_powers_dx(x: Any, p: Any, q: Any, c: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import finfo, in_one_dtype, is_differentiable
+from ...backends.dtypes import common_dtype, finfo, in_one_dtype, is_differentiable, weak_scalars
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table, op
 from ..axes import constant_array
@@ -31,6 +31,7 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     if type(a) is int or type(b) is int:
         _refuse_overflow(a, b)
     if not isinstance(condition, np.ndarray):  # a GPU selects without branches
+        a, b = in_one_dtype(a, b)
         y = np.where(condition, a, b)
         both: tuple[Any, Any] = a, b
         numbers = [x for x in both if not hasattr(x, "dtype")]
@@ -214,8 +215,10 @@ def clip(x, min=None, max=None):
         return y if max is None else np.minimum(y, max)
     y = np.clip(x, min, max)
     # NumPy has no bfloat16 loop for clip and answers in float32
-    narrow = getattr(x, "dtype", y.dtype)  # x may be a number
-    return y.astype(narrow) if y.dtype.kind == "f" and narrow.kind == "V" else y
+    if y.dtype.kind != "f" or getattr(x, "dtype", y.dtype).kind != "V":  # x may be a number
+        return y
+    given = weak_scalars([z for z in (x, min, max) if z is not None])
+    return y.astype(common_dtype(*given), copy=False)
 
 
 @clip.vjp("x")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import DeviceError, array_module
-from ...backends.dtypes import accumulator, is_differentiable
+from ...backends.dtypes import accumulator, common_dtype, is_differentiable
 
 
 def zero(g: Any) -> Any:
@@ -123,7 +123,7 @@ def of_several(name: str, *xs: Any, least: type = np.float32) -> Any:
 
     Some of SciPy's functions give float64 for a float32 array and a Python number, which is weak.
     """
-    dtype = np.result_type(*xs)
+    dtype = common_dtype(*xs)
     y = special_function(name)(*[at_least(least, x) for x in xs])
     return y.astype(dtype, copy=False) if is_differentiable(dtype) else y
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype
+from ...backends.dtypes import common_dtype, weak_scalars
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import raw
@@ -131,6 +131,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """
     if not len(choices):
         raise ValueError("choose: needs at least one choice")
+    choices = weak_scalars(list(choices))
     if any(type(c) in (int, float, complex) for c in choices):  # weak beside the arrays' dtypes
         dtype = common_dtype(*[getattr(c, "dtype", c) for c in choices])
         choices = [np.asarray(c, dtype) if type(c) in (int, float, complex) else c for c in choices]

@@ -17,6 +17,7 @@ from ...backends.device import array_module
 from ...backends.optional import optional
 from ...backends.pool import share
 from ...core import deterministic
+from ...core.inplace import no_number
 from ..axes import axis_of, constant_array, widen
 from ..blocks import scratch, spans
 from .in_order import sum_in_order
@@ -120,7 +121,12 @@ def write_at(y: Any, key: Any, values: Any) -> None:
     """
     xp = array_module(y)
     if xp is np or reads_once(key):
-        y[key] = values
+        try:
+            y[key] = values
+        except ValueError:
+            if np.ndim(values) and not np.ndim(y[key]):
+                raise ValueError(f"the value {no_number(np.shape(values))}") from None
+            raise
         return
     picked = y[key].shape
     writer = _last_writer(key, y.shape, xp)

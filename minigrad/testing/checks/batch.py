@@ -193,10 +193,10 @@ def _under_vmap(
     tensors = [Tensor(x) for x in given]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", func.VmapWarning)
-        try:
-            ys, gs = func.vmap(both, in_dims=in_dims)(*tensors)
-            # the vmap method of a Function runs where no gradient is taken inside
+        try:  # the vmap method of a Function runs where no gradient is taken inside
             alone = func.vmap(lambda *xs: call(xs), in_dims=in_dims[:n])(*tensors[:n])
         except TransformError as error:
             raise DoesNotApply(f"vmap refuses it: {error}") from error
+        # a rule that vmap refuses, as one with an `if` on its values, is a wrong rule
+        ys, gs = func.vmap(both, in_dims=in_dims)(*tensors)
     return [[as_array(x) for x in xs] for xs in (ys, gs, alone)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import RuleError, TransformError
 from ...core.tensor import Tensor
+from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array
 from .nearness import agree
 
@@ -61,6 +62,16 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
         expected = func.vjp(lambda *xs: pull(*xs)[1], *one)[1](tuple(ts))
         found = func.vjp(lambda *xs: push(*xs)[1], *one)[1](tuple(gs))
         yield "vjp of jvp, gradient", [g[None] for g in found], [[as_array(g) for g in expected]]
+
+        def curve(*xs: Any) -> tuple:
+            return func.vjp(lambda *xs: push(*xs)[1], *xs)[1](tuple(gs))
+
+        expected = [[as_array(g) for g in curve(*map(Tensor, f.xs))] for f in examples]
+        try:
+            found = func.vmap(curve)(*xs)
+        except TransformError as error:  # as of a rule with an `if` on its values
+            raise GradcheckError(f"vmap refuses the second derivative: {error}") from error
+        yield "vmap of vjp of jvp, gradient", found, expected
 
     def none() -> Compared:
         ys = mapped(*[x[:0] for x in xs])
