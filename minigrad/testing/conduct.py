@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from .compare import RTOL, name_of
 from .errors import GradcheckError
 from .function import Arrays, Function, as_array, pulled_back
-from .layouts import layouts
+from .layouts import layouts, repeated
 from .numeric import normal
 
 
@@ -58,6 +58,10 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             require_same_gradients(
                 function, found, expected, f"{what}: for a cotangent in memory {name}"
             )
+        for name, flat in repeated(v):  # as a sum sends it to a rule
+            found, copied = (pull([*vs[:i], g, *vs[i + 1 :]]) for g in (flat, flat.copy()))
+            place = f"{what}: for a cotangent in memory {name}"
+            require_same_gradients(function, found, copied, place)
     for i, x in enumerate(xs):
         for name, other in layouts(x):
             found = function.vjp([*xs[:i], other, *xs[i + 1 :]], vs)

@@ -1,10 +1,8 @@
 """Running the checks: which ops there are, each check on each of them, and the results."""
 
-import random
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from time import perf_counter
@@ -13,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
 from .checks.first import require_constants, require_nonzero
 from .errors import DoesNotApply, GradcheckError, Inconclusive, Skipped
+from .shared import shared_kept
 from .snippet import op_snippet
 from .spec import OpSpec, specs
 
@@ -79,7 +77,7 @@ def check_spec(
 ) -> Iterator[Outcome]:
     """The outcome of each check on one op."""
     try:
-        with np.errstate(all="ignore"), _shared_kept():
+        with np.errstate(all="ignore"), shared_kept():
             smooth = is_differentiable_op(spec, context)
     except Exception as error:
         if missing := _missing_package(error):
@@ -188,55 +186,15 @@ def _made(check: Check, *args: Any) -> int:
     """
     for _ in range(_DRAWS - 1):
         try:
-            with _shared_kept():
+            with shared_kept():
                 return check(*args)
         except Inconclusive:
             again = args[0].again() if isinstance(args[0], Case) else None
             if again is None:
                 raise
             args = (again,)
-    with _shared_kept():
+    with shared_kept():
         return check(*args)
-
-
-@contextmanager
-def _shared_kept() -> Iterator[None]:
-    """A block after which what the whole program shares must be as before: a mode that an op leaves
-    switched would make the checks of every later op fail, and a seed that it sets makes random
-    numbers of others repeat.
-    """
-    before = {name: get() for name, (get, _) in _SHARED.items()}
-    try:
-        yield
-    finally:
-        changed = [name for name, (get, _) in _SHARED.items() if get() != before[name]]
-        for name in changed:
-            _SHARED[name][1](before[name])
-        if changed:
-            raise GradcheckError(
-                f"the op or a rule of it has changed {changed[0]} and left it so; change a mode "
-                "for a `with` block alone, and draw from a Generator that is given"
-            )
-
-
-def _numpy_generator() -> tuple:
-    kind, keys, *rest = np.random.get_state()
-    return kind, keys.tobytes(), *rest
-
-
-def _set_numpy_generator(state: tuple) -> None:
-    kind, keys, *rest = state
-    np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
-
-
-# what all ops of a program share, by name: how to get it and how to set it
-_SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-    "whether calls are recorded": (is_grad_enabled, set_grad_enabled),
-    "NumPy's error handling": (np.geterr, lambda modes: np.seterr(**modes)),
-    "NumPy's print options": (np.get_printoptions, lambda options: np.set_printoptions(**options)),
-    "the seed of numpy.random": (_numpy_generator, _set_numpy_generator),
-    "the seed of random": (random.getstate, random.setstate),
-}
 
 
 def _nothing_compared(check: Check, outcome: Outcome) -> None:
