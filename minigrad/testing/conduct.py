@@ -78,6 +78,45 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
     _check_tied(function, rng, what)
 
 
+def check_forward_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
+    """The same of forward mode at function.xs: linear in the tangent, blind to memory."""
+    xs, us = function.xs, normal(rng, function.xs)
+    watched = {name_of(function, i): x for i, x in enumerate(xs)}
+    watched |= {f"the tangent of {name_of(function, i)}": u for i, u in enumerate(us)}
+    before = {name: x.tobytes() for name, x in watched.items()}
+    expected = function.jvp(xs, us)
+    for name, x in watched.items():
+        if x.tobytes() != before[name]:
+            raise GradcheckError(f"{what}: forward mode changes {name} in place")
+
+    def require(tangents: Arrays, at: Arrays, exact: Arrays, terms: Arrays, place: str) -> None:
+        for i, (t, e, size) in enumerate(zip(function.jvp(at, tangents), exact, terms)):
+            if not _near(t, e, np.abs(size)):
+                k = int(np.argmax(np.where(t == e, 0, np.abs(t - e))))
+                raise GradcheckError(
+                    f"{what}: {place}: entry {k} of the tangent of result {i} is "
+                    f"{t.reshape(-1)[k]!r}, it should be {e.reshape(-1)[k]!r}"
+                )
+
+    of_ones = function.jvp(xs, [np.ones_like(u) for u in us])
+    for a, b in ((-1.75, 1.0), (4096.0, 0.0), (2.0**-12, 0.0), (0.0, 0.0)):
+        exact = [a * t + b * s for t, s in zip(expected, of_ones, strict=True)]
+        terms = [np.abs(a * t) + np.abs(b * s) for t, s in zip(expected, of_ones, strict=True)]
+        place = f"not linear in the tangent, for one of {a:g} u + {b:g}"
+        require([a * u + b for u in us], xs, exact, terms, place)
+    for i, (x, u) in enumerate(zip(xs, us, strict=True)):
+        for name, other in layouts(u):
+            moved, place = [*us[:i], other, *us[i + 1 :]], f"for a tangent in memory {name}"
+            require(moved, xs, expected, expected, place)
+        for name, flat in repeated(u):
+            moved, copied = ([*us[:i], t, *us[i + 1 :]] for t in (flat, flat.copy()))
+            exact = function.jvp(xs, copied)
+            require(moved, xs, exact, exact, f"for a tangent in memory {name}")
+        for name, other in layouts(x):
+            place = f"for {name_of(function, i)} in memory {name}"
+            require(us, [*xs[:i], other, *xs[i + 1 :]], expected, expected, place)
+
+
 def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
     """The gradient of each argument with the others constant."""
     return [some_arguments(function, vs, [i])[0] for i in range(len(function.xs))]

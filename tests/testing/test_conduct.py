@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.testing import GradcheckError, gradcheck
+from minigrad.core.tensor import Tensor
+from minigrad.testing import GradcheckError, gradcheck, jvpcheck
 from minigrad.testing.plant import make
 
 X = np.array([[0.3, -1.2, 0.7], [2.1, 0.4, -0.6]])
@@ -53,3 +54,56 @@ def test_a_function_may_set_the_seed_of_what_it_draws():
         return x * np.random.rand(*x.shape)
 
     assert gradcheck(noisy, X)
+
+
+def array_of(x):
+    while isinstance(x, Tensor):
+        x = x._data
+    return x
+
+
+def writing_into(which):
+    """The sine's jvp rule, which doubles its tangent or its argument in place."""
+
+    def rule(x_t, x):
+        y = x_t * np.cos(x)
+        array = array_of(x_t if which == "tangent" else x)
+        np.multiply(array, 2, out=array)
+        return y
+
+    return rule
+
+
+def off_where(wrong):
+    """The sine's jvp rule, twice as large where wrong(tangent, argument) says so of the arrays."""
+
+    def rule(x_t, x):
+        return x_t * np.cos(x) * (2.0 if wrong(array_of(x_t), array_of(x)) else 1.0)
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    "rule, message",
+    [
+        (writing_into("tangent"), "changes the tangent of argument 0"),
+        (writing_into("argument"), "changes argument 0"),
+        (lambda x_t, x: np.minimum(np.maximum(x_t, -100), 100) * np.cos(x), "not linear"),
+        (off_where(lambda t, x: bool((t == 1).all())), "not linear"),
+        (off_where(lambda t, x: not t.flags.c_contiguous), "for a tangent in memory Fortran"),
+        (off_where(lambda t, x: t.strides[0] == 0), "for a tangent in memory stride 0"),
+        (off_where(lambda t, x: not x.flags.c_contiguous), "for argument 0 .* in memory Fortran"),
+    ],
+)
+def test_a_jvp_rule_that_looks_at_what_it_may_not_is_caught(rule, message):
+    op = sine(lambda g, x: g * np.cos(x))
+    op.jvp(rule)
+    with pytest.raises(GradcheckError, match=message):
+        jvpcheck(op, X)
+
+
+def test_a_right_jvp_rule_passes():
+    op = sine(lambda g, x: g * np.cos(x))
+    op.jvp(lambda x_t, x: x_t * np.cos(x))
+    assert jvpcheck(op, X)
+    assert jvpcheck(lambda a, b: (mg.softmax(a) @ mg.transpose(b), a.sum()), (X, X + 0.1))
