@@ -56,6 +56,15 @@ def test_a_function_may_set_the_seed_of_what_it_draws():
     assert gradcheck(noisy, X)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_correlation_passes_whose_gradient_cancels_where_both_arguments_are_one(seed):
+    def correlation(a, b):
+        a, b = a - a.mean(), b - b.mean()
+        return (a * b).sum() / mg.sqrt((a * a).sum() * (b * b).sum())
+
+    assert gradcheck(correlation, (X, X[::-1] ** 2), seed=seed)
+
+
 def array_of(x):
     while isinstance(x, Tensor):
         x = x._data
