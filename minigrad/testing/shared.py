@@ -34,8 +34,8 @@ def shared_kept(seeds: bool = True) -> Iterator[None]:
 
 
 def _numpy_generator() -> tuple:
-    kind, keys, *rest = np.random.get_state()
-    return kind, keys.tobytes(), *rest
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return kind, np.asarray(keys).tobytes(), *rest
 
 
 def _set_numpy_generator(state: tuple) -> None:

@@ -71,7 +71,7 @@ def at_plain_numbers(function: Function, name: str, rng: np.random.Generator) ->
 def _whole(x: np.ndarray) -> np.ndarray:
     """Whole numbers near x, of either sign and with few ties."""
     apart = np.arange(x.size).reshape(x.shape) ** 2 % 7
-    return np.copysign(np.ceil(np.abs(x.real)) + apart, x.real).astype(x.dtype)
+    return np.copysign(np.ceil(np.abs(np.real(x))) + apart, np.real(x)).astype(x.dtype)
 
 
 def adds_up(function: Function, xs: Arrays, directions: Sequence[Arrays]) -> bool:
