@@ -18,7 +18,8 @@ from threading import Thread
 
 def _find_processor_number() -> Callable[[], int] | None:
     """The C library's sched_getcpu; None where there is none, or where it is not to be used."""
-    if not sys.platform.startswith("linux") or os.environ.get("MINIGRAD_KEEP_APART") == "0":
+    off = os.environ.get("MINIGRAD_KEEP_APART", "").strip().lower() in ("0", "false", "no", "off")
+    if off or not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 

@@ -103,7 +103,15 @@ def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
     """A forward's result that is not a NumPy array, in the form that a tensor may hold."""
     if isinstance(y, np.generic):
         return np.asarray(y)  # see as_arrays
-    return without_tensors(op, y, args, params) if isinstance(y, Tensor | tuple) else y
+    if isinstance(y, Tensor | tuple):
+        y = without_tensors(op, y, args, params)
+    if not op.outputs and not hasattr(y, "dtype"):
+        several = isinstance(y, tuple) and len(y) > 1
+        advice = f", or a tuple of {len(y)} with outputs={len(y)}" if several else ""
+        raise TypeError(
+            f"the forward of {op.name} returned {describe(y)}; an op returns an array{advice}"
+        )
+    return y
 
 
 def as_arrays(ys: Any) -> Any:

@@ -25,6 +25,7 @@ from ..backends.device import array_module, device_of
 from ..core import events, hooks
 from ..core.errors import describe
 from ..core.modes import is_grad_enabled
+from ..instrument.variables import switch
 from ..nn import Module
 from . import buckets, progress
 from .collectives import broadcast_together
@@ -84,7 +85,8 @@ class DataParallel(Module):
         if not bucket_mb >= 0:
             raise ValueError(f"DataParallel: bucket_mb must be 0 or more, got {bucket_mb}")
         if overlap is None:
-            overlap = os.environ.get("MINIGRAD_DISTRIBUTED_OVERLAP", "1") != "0"
+            name = "MINIGRAD_DISTRIBUTED_OVERLAP"
+            overlap = not os.environ.get(name) or switch(name) is not False
         self.module = module
         self.world = world()
         self.broadcast_buffers = broadcast_buffers

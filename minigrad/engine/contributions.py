@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.locks import Lock
-from ..core.errors import RuleError
+from ..core.errors import RuleError, describe
 from ..core.piecewise import Start
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
@@ -36,9 +36,7 @@ def conform(c: Any, parent: Any, node: Any) -> Any:
 
 def _of_another_shape(c: Any, parent: Any, node: Any) -> RuleError:
     """The error for a contribution that does not fit, with what to do where the op broadcasts."""
-    names = [node.op.arrays[i] for i in node.plan.slots] if not node.op.variadic else []
-    place = next((i for i, x in enumerate(node.parents) if x is parent), -1)
-    which = f"the input {names[place]!r}" if 0 <= place < len(names) else "an input"
+    which = _input_of(node, parent)
     n = len(parent.shape)
     pairs = zip(c.shape[c.ndim - n :], parent.shape)
     broadcast = c.ndim >= n and all(here in (there, 1) for there, here in pairs)
@@ -47,6 +45,24 @@ def _of_another_shape(c: Any, parent: Any, node: Any) -> RuleError:
         f"the rule of {node.op.name} returned a gradient of shape {c.shape} for {which} of shape "
         f"{parent.shape}; a rule returns exactly its input's shape{advice}"
     )
+
+
+def _input_of(node: Any, parent: Any) -> str:
+    """Which input of the node's op the parent is, for an error."""
+    names = [node.op.arrays[i] for i in node.plan.slots] if not node.op.variadic else []
+    place = next((i for i, x in enumerate(node.parents) if x is parent), -1)
+    return f"the input {names[place]!r}" if 0 <= place < len(names) else "an input"
+
+
+def require_array(c: Any, parent: Any, node: Any) -> None:
+    """RuleError where a rule returned something else than an array. The engines ask after an
+    AttributeError only, as a look at each contribution would cost every backward.
+    """
+    if not hasattr(c, "shape") or not hasattr(c, "dtype"):
+        raise RuleError(
+            f"the rule of {node.op.name} returned {describe(c)} for {_input_of(node, parent)} of "
+            f"shape {parent.shape}; a rule returns an array of its input's shape, or None for zero"
+        ) from None
 
 
 def unbroadcast(c: Any, shape: tuple) -> Any:

@@ -15,7 +15,7 @@ from ..backends.locks import Lock
 from ..core import modes
 from ..core.graph import Leaf, Node, Port
 from . import serial
-from .contributions import add_into, conform, private
+from .contributions import add_into, conform, private, require_array
 from .passes import Pass
 from .report import Lane, detail_wanted
 from .work import Estimate
@@ -340,8 +340,12 @@ def _attach(first: BaseException, others: list) -> None:
 def _conformed(node: Node, contributions: Any) -> list:
     conformed = []
     for parent, c in zip(node.parents, contributions, strict=True):
-        if c is not None and (c.shape != parent.shape or c.dtype is not parent.dtype):
-            c = conform(c, parent, node)
+        try:
+            if c is not None and (c.shape != parent.shape or c.dtype is not parent.dtype):
+                c = conform(c, parent, node)
+        except AttributeError:
+            require_array(c, parent, node)
+            raise
         conformed.append(c)
     return conformed
 

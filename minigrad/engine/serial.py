@@ -12,7 +12,7 @@ from typing import Any
 from ..backends.device import device_of
 from ..core.graph import Leaf, Node, Port
 from ..core.piecewise import LARGE
-from .contributions import add_into, conform, private, pull_large
+from .contributions import add_into, conform, private, pull_large, require_array
 from .passes import Pass, Pull, engines
 
 
@@ -98,8 +98,12 @@ def run(
         for parent, c in zip(node.parents, contributions):
             if c is None:
                 continue
-            if c.shape != parent.shape or c.dtype is not parent.dtype:
-                c = conform(c, parent, node)
+            try:
+                if c.shape != parent.shape or c.dtype is not parent.dtype:
+                    c = conform(c, parent, node)
+            except AttributeError:
+                require_array(c, parent, node)
+                raise
             if parent in cotangents:
                 add_into(cotangents, parent, c)
             else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..backends.pool import is_count
 from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
+from ..core.errors import RuleError, TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from ..ops.batching import align, each_in_turn
@@ -81,6 +81,12 @@ class Batched(NoLeaf, Tensor):
         else:
             y = one_by_one(op, xs, batched, params)
         several = isinstance(y, tuple)
+        for a in y if several else (y,):
+            if not hasattr(a, "dtype"):
+                raise RuleError(
+                    f"the batch rule of {op.name} returned {describe(a)}; it returns what the op "
+                    "does, with the axis of the examples in front"
+                )
         watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..core import modes
 from ..core.create import as_tensor
-from ..core.errors import NO_PLAIN_ARRAY, TransformError, describe
+from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
@@ -129,7 +129,15 @@ def _push_by_rule(op: Any, xs: list, ts: list, params: dict) -> tuple:
     known |= {f"{name}_t": t for name, t in zip(op.arrays, ts, strict=False)}
     for name in op.arrays[len(xs) :]:  # optional inputs that were left out
         known[name] = known[f"{name}_t"] = None
-    return y, op.jvp_rule.fn(*[known[asked] for asked in op.jvp_rule.names])
+    ty = op.jvp_rule.fn(*[known[asked] for asked in op.jvp_rule.names])
+    for i, (a, t) in enumerate(zip(y, ty) if isinstance(y, tuple) and ty else [(y, ty)]):
+        if t is not None and getattr(t, "shape", None) != a.shape:
+            which = f"result {i} of shape" if isinstance(y, tuple) else "a result of shape"
+            raise RuleError(
+                f"the jvp rule of {op.name} returned {describe(t)} as the tangent of {which} "
+                f"{a.shape}; it returns exactly its result's shape, or None for zero"
+            )
+    return y, ty
 
 
 def _push_by_double_vjp(op: Any, xs: list, ts: list, params: dict) -> tuple:

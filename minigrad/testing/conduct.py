@@ -17,8 +17,10 @@ from ..core.tensor import Tensor
 from .compare import RTOL, name_of
 from .errors import GradcheckError
 from .function import Arrays, Function, as_array, pulled_back
-from .layouts import layouts
+from .layouts import layouts, repeated
 from .numeric import normal
+
+_CANCELLED = 1e-12  # of a gradient: what rounding may leave of one that is 0
 
 
 def check_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
@@ -58,6 +60,10 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             require_same_gradients(
                 function, found, expected, f"{what}: for a cotangent in memory {name}"
             )
+        for name, flat in repeated(v):  # as a sum sends it to a rule
+            found, copied = (pull([*vs[:i], g, *vs[i + 1 :]]) for g in (flat, flat.copy()))
+            place = f"{what}: for a cotangent in memory {name}"
+            require_same_gradients(function, found, copied, place)
     for i, x in enumerate(xs):
         for name, other in layouts(x):
             found = function.vjp([*xs[:i], other, *xs[i + 1 :]], vs)
@@ -71,7 +77,51 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
         require_same_gradients(
             function, found, full, f"{what}: when no result but {[*used]} is used"
         )
-    _check_tied(function, rng, what)
+    _check_tied(function, rng, expected, what)
+
+
+def check_forward_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
+    """The same of forward mode at function.xs: linear in the tangent, blind to memory."""
+    xs, us = function.xs, normal(rng, function.xs)
+    watched = {name_of(function, i): x for i, x in enumerate(xs)}
+    watched |= {f"the tangent of {name_of(function, i)}": u for i, u in enumerate(us)}
+    before = {name: x.tobytes() for name, x in watched.items()}
+    expected = function.jvp(xs, us)
+    for name, x in watched.items():
+        if x.tobytes() != before[name]:
+            raise GradcheckError(f"{what}: forward mode changes {name} in place")
+    # what a tangent may be a sum of: of a function that is constant they cancel
+    largest = [float(np.max(np.abs(a), initial=0.0)) for a in (*xs, *us)]
+    sizes = [max(float(np.max(np.abs(y), initial=0.0)), *largest) for y in function.value(xs)]
+
+    def require(tangents: Arrays, at: Arrays, exact: Arrays, terms: Arrays, place: str) -> None:
+        factor = max(1.0, *[float(np.max(np.abs(u), initial=0.0)) for u in tangents])
+        for i, (t, e, size) in enumerate(zip(function.jvp(at, tangents), exact, terms)):
+            off = np.abs(t - e) > _CANCELLED * sizes[i] * factor
+            if off.any() and not _near(t, e, np.abs(size)):
+                k = int(np.argmax(np.where(t == e, 0, np.abs(t - e))))
+                raise GradcheckError(
+                    f"{what}: {place}: entry {k} of the tangent of result {i} is "
+                    f"{t.reshape(-1)[k]!r}, it should be {e.reshape(-1)[k]!r}"
+                )
+
+    of_ones = function.jvp(xs, [np.ones_like(u) for u in us])
+    for a, b in ((-1.75, 1.0), (4096.0, 0.0), (2.0**-12, 0.0), (0.0, 0.0)):
+        exact = [a * t + b * s for t, s in zip(expected, of_ones, strict=True)]
+        terms = [np.abs(a * t) + np.abs(b * s) for t, s in zip(expected, of_ones, strict=True)]
+        place = f"not linear in the tangent, for one of {a:g} u + {b:g}"
+        require([a * u + b for u in us], xs, exact, terms, place)
+    for i, (x, u) in enumerate(zip(xs, us, strict=True)):
+        for name, other in layouts(u):
+            moved, place = [*us[:i], other, *us[i + 1 :]], f"for a tangent in memory {name}"
+            require(moved, xs, expected, expected, place)
+        for name, flat in repeated(u):
+            moved, copied = ([*us[:i], t, *us[i + 1 :]] for t in (flat, flat.copy()))
+            exact = function.jvp(xs, copied)
+            require(moved, xs, exact, exact, f"for a tangent in memory {name}")
+        for name, other in layouts(x):
+            place = f"for {name_of(function, i)} in memory {name}"
+            require(us, [*xs[:i], other, *xs[i + 1 :]], expected, expected, place)
 
 
 def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
@@ -150,7 +200,11 @@ def tied_gradients(
     return pulled_back([leaves[i]], ys, vs)[0], [separate[k] for k in tied]
 
 
-def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None:
+def _check_tied(function: Function, rng: np.random.Generator, usual: Arrays, what: str) -> None:
+    """The gradient of f(x, x); `usual` are those at other arguments, beside which one that cancels
+    is rounding: of the correlation of x and x, which is 1 whatever x is.
+    """
+    rounding = _CANCELLED * max([float(np.max(np.abs(g), initial=0.0)) for g in usual], default=0.0)
     for tied in ties(function):
         try:
             with np.errstate(all="ignore"):
@@ -163,7 +217,8 @@ def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None
             continue
         g, separate = found
         total, terms = np.sum(separate, axis=0), np.sum(np.abs(separate), axis=0)
-        if np.isfinite(terms).all() and not _near(g, total, terms):
+        off = np.abs(g - total) > rounding
+        if np.isfinite(terms).all() and off.any() and not _near(g, total, terms):
             names = " and ".join([name_of(function, i) for i in tied])
             raise GradcheckError(
                 f"{what}: where {names} are the same tensor, its gradient is not the sum of theirs"

@@ -27,10 +27,11 @@ from .compare import (
     inconclusive,
     random_pair,
 )
-from .conduct import check_conduct
+from .conduct import check_conduct, check_forward_conduct
 from .errors import DoesNotApply, GradcheckError, Inconclusive
 from .function import Arrays, Function, Pullback, as_array, is_smooth_array
 from .numeric import ROUNDING, length, normal, pack, slope
+from .shared import shared_kept
 from .single import check_single_precision
 from .snippet import gradcheck_snippet
 
@@ -147,11 +148,15 @@ def jvpcheck(
     seed: int = 0,
     raise_exception: bool = True,
 ) -> bool:
-    """Whether forward mode (minigrad.func.jvp) agrees with finite differences, as `gradcheck`."""
+    """Whether forward mode (minigrad.func.jvp) agrees with finite differences, as `gradcheck`.
+
+    It must also be linear in the tangent, the same for arrays in other memory, and write into none.
+    """
 
     def check(function: Function, rng: np.random.Generator) -> None:
         for _ in range(directions):
             check_tangent(function, function.xs, normal(rng, function.xs), "jvpcheck")
+        check_forward_conduct(function, rng, "jvpcheck")
 
     return _run(check, fn, inputs, directions, seed, raise_exception)
 
@@ -181,8 +186,9 @@ def _run(
         raise ValueError(f"directions={directions}: at least one is needed to compare anything")
     function = _prepare(fn, inputs)
     try:
-        _check_inputs_kept(function)
-        check(function, np.random.default_rng(seed))
+        with shared_kept(seeds=False):
+            _check_inputs_kept(function)
+            check(function, np.random.default_rng(seed))
     except GradcheckError as error:
         if not raise_exception:
             return False

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
 from .checks.first import require_constants, require_nonzero
 from .errors import DoesNotApply, GradcheckError, Inconclusive, Skipped
+from .shared import shared_kept
 from .snippet import op_snippet
 from .spec import OpSpec, specs
 
@@ -77,7 +77,7 @@ def check_spec(
 ) -> Iterator[Outcome]:
     """The outcome of each check on one op."""
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), shared_kept():
             smooth = is_differentiable_op(spec, context)
     except Exception as error:
         if missing := _missing_package(error):
@@ -186,31 +186,15 @@ def _made(check: Check, *args: Any) -> int:
     """
     for _ in range(_DRAWS - 1):
         try:
-            return _with_modes_kept(check, *args)
+            with shared_kept():
+                return check(*args)
         except Inconclusive:
             again = args[0].again() if isinstance(args[0], Case) else None
             if again is None:
                 raise
             args = (again,)
-    return _with_modes_kept(check, *args)
-
-
-def _with_modes_kept(check: Check, *args: Any) -> int:
-    """The comparisons of a check, after which this thread's modes must be as before: one that an op
-    leaves switched would make the checks of every later op fail.
-    """
-    recording, floats = is_grad_enabled(), np.geterr()
-    try:
+    with shared_kept():
         return check(*args)
-    finally:
-        if is_grad_enabled() != recording or np.geterr() != floats:
-            what = "NumPy's error handling" if is_grad_enabled() == recording else "recording"
-            set_grad_enabled(recording)
-            np.seterr(**floats)
-            raise GradcheckError(
-                f"the op or a rule of it has switched {what} and left it so; change a mode for a "
-                "`with` block alone"
-            )
 
 
 def _nothing_compared(check: Check, outcome: Outcome) -> None:

@@ -20,11 +20,14 @@ from .planted_mixed import MIXED
 from .planted_more import MORE
 from .planted_owned import OWNED
 from .planted_places import PLACES
+from .planted_plain import PLAIN
 from .planted_rare import RARE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS)
+PLANTS = (
+    *NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS, *PLAIN,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Names of rows: source places, shortened so that file and line stay readable."""
+"""Names of rows, source places so shortened that file and line stay readable; numbers in them."""
 
 import re
 from typing import Any
@@ -56,3 +56,11 @@ def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> li
 def sentence(text: str, width: int) -> list[str]:
     """A sentence on as many lines as it needs."""
     return wrapped("", text.split(), width, " ")
+
+
+def scaled(x: float) -> str:
+    """Three digits and a prefix: 12.3 G."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if x >= 0.9995 * factor:
+            return f"{x / factor:.3g} {prefix}"
+    return f"{x:.3g} "

@@ -19,7 +19,7 @@ from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import counted, duration, printable, text_table
 
-from .names import fitted, sentence, wrapped
+from .names import fitted, scaled, sentence, wrapped
 from .view import BY
 
 OVERHEAD = (
@@ -159,8 +159,8 @@ class Roofline:
         """A table with a badge for each row, and the picture."""
         peaks = self.peaks
         title = (
-            f"this machine: {_rate(peaks.float32)}FLOP/s float32, {_rate(peaks.float64)}FLOP/s "
-            f"float64, {_rate(peaks.bandwidth)}B/s from memory"
+            f"this machine: {scaled(peaks.float32)}FLOP/s float32, {scaled(peaks.float64)}FLOP/s "
+            f"float64, {scaled(peaks.bandwidth)}B/s from memory"
         )
         columns = ["<op" if self.by == "op" else f"<{self.by}", "<phase", "calls", "self",
                    "FLOP/s", "B/s", "FLOP/B", "of roof", "<bound"]  # fmt: skip
@@ -185,7 +185,7 @@ class Roofline:
                 grid[row][column] = mark
         for i, point in enumerate(shown):
             grid[frame.row(point.rate)][frame.column(point.intensity)] = chr(ord("A") + i)
-        lines = [f"{_rate(frame.rate(r)):>7}  {''.join(cells)}" for r, cells in enumerate(grid)]
+        lines = [f"{scaled(frame.rate(r)):>7}  {''.join(cells)}" for r, cells in enumerate(grid)]
         low, high = frame.intensity(0), frame.intensity(frame.columns - 1)
         axis = f"{low:.2g} FLOP/B{'':{max(frame.columns - 22, 1)}}{high:.3g} FLOP/B"
         names = [f"{chr(65 + i)} {fitted(p.name, 29)} {p.phase}" for i, p in enumerate(shown)]
@@ -218,14 +218,14 @@ class Roofline:
             top = 16 + frame.row(peak)
             parts.append(
                 f'<text x="{width - 32}" y="{top}" text-anchor="end" fill="{colour}">{name} '
-                f"{_rate(peak)}FLOP/s</text>"
+                f"{scaled(peak)}FLOP/s</text>"
             )
         for point in shown:
             x, y = 70 + frame.column(point.intensity), 20 + frame.row(point.rate)
             label = _escaped(f"{point.name} ({point.phase})")
             parts.append(
                 f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[point.bound]}"><title>{label}: '
-                f"{_rate(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B, {point.bound} bound"
+                f"{scaled(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B, {point.bound} bound"
                 "</title></circle>"
             )
         for point in shown[:12]:
@@ -280,7 +280,7 @@ def _axes(frame: _Frame, width: int, height: int) -> list[str]:
     for power in range(-6, 16):
         if frame.y0 <= math.log(10) * power <= frame.y1:
             y = 24 + frame.row(10.0**power)
-            parts.append(f'<text x="64" y="{y}" text-anchor="end">{_rate(10.0**power)}</text>')
+            parts.append(f'<text x="64" y="{y}" text-anchor="end">{scaled(10.0**power)}</text>')
         if frame.x0 <= math.log(10) * power <= frame.x1:
             x = 70 + frame.column(10.0**power)
             text = f"{10.0**power:g}"
@@ -321,20 +321,12 @@ def _cells(point: Point) -> list[str]:
         point.phase,
         f"{point.calls:,}",
         duration(point.self_ns),
-        _rate(point.rate) if point.flops else "",
-        _rate(point.speed) if point.moved else "",
+        scaled(point.rate) if point.flops else "",
+        scaled(point.speed) if point.moved else "",
         f"{point.intensity:.2g}" if point.flops and point.moved else "",
         roof,
         point.bound,
     ]
-
-
-def _rate(x: float) -> str:
-    """Three digits and a prefix: 12.3 G."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if x >= 0.9995 * factor:
-            return f"{x / factor:.3g} {prefix}"
-    return f"{x:.3g} "
 
 
 def _escaped(text: str) -> str:

@@ -8,7 +8,7 @@ from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import counted, duration, shares, shortened, size, text_table
 
-from .names import fitted, often, place_of, sentence
+from .names import fitted, often, place_of, scaled, sentence
 
 _SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
 _WIDE = 110  # columns of a terminal from which a table has more of its own
@@ -244,7 +244,7 @@ def _cells(row: Row, wide: bool, counts_once: bool = True) -> list[str]:
         more = [
             duration(row.total_ns) if counts_once else "",
             duration(row.self_ns / row.calls) if row.calls else "",
-            f"{row.flops:.3g}" if row.flops else "",
+            scaled(row.flops).strip() if row.flops else "",
             size(row.moved) if row.moved else "",
         ]
     return [

@@ -82,7 +82,8 @@ print(len(done))
     assert in_python(code) == "100"
 
 
-def test_the_environment_leaves_the_places_to_the_system():
+@pytest.mark.parametrize("said", ["0", "false"])
+def test_the_environment_leaves_the_places_to_the_system(said):
     code = """
 import os, sys
 sys.path.insert(0, os.getcwd())
@@ -90,4 +91,4 @@ from tests.backends.test_processors import processors_of_two, pool
 pool.set_num_threads(2)
 print(processors_of_two() == [os.sched_getaffinity(0)] * 2)
 """
-    assert in_python(code, MINIGRAD_KEEP_APART="0") == "True"
+    assert in_python(code, MINIGRAD_KEEP_APART=said) == "True"

@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import func
 from minigrad.core.errors import ImplementationError, RuleError
+from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
 from minigrad.testing import gradcheck
 
@@ -140,3 +141,57 @@ def test_of_two_threads_that_give_one_implementation_at_once_one_is_refused(monk
     give(3.0)
     threads[0].join(timeout=10)
     assert refused == [2.0] and scaled(mg.tensor([1.0])).tolist() == [3.0]
+
+
+def sine_of_ones(**rules):
+    """sin at (1, 1), by an op of which rules say otherwise."""
+    op = Primitive(rules.get("forward", np.sin), "ours", ["x"])
+    op.vjp("x")(rules.get("vjp", lambda g, x: g * np.cos(x)))
+    for name in ("jvp", "batch"):
+        if name in rules:
+            getattr(op, name)(rules[name])
+    return op
+
+
+ONES = np.ones(2)
+
+
+@pytest.mark.parametrize("returned", [[1.0, 2.0], 0, "no gradient", {}])
+@pytest.mark.parametrize("engine", ["serial", "parallel"])
+def test_a_rule_that_returns_no_array_is_named(returned, engine):
+    op = sine_of_ones(vjp=lambda g, x: returned)
+    y = op(mg.tensor(ONES, requires_grad=True)).sum()
+    with pytest.raises(RuleError, match=r"the rule of ours returned .* for the input 'x'"):
+        y.backward(engine=engine)
+
+
+def test_an_attribute_error_of_a_rule_that_returns_an_array_stays_what_it_is():
+    op = sine_of_ones(vjp=lambda g, x: g.no_such_attribute)
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        op(mg.tensor(ONES, requires_grad=True)).sum().backward()
+
+
+@pytest.mark.parametrize("returned", [[1.0, 2.0], 0.5, np.float64(2)])
+def test_a_jvp_rule_whose_tangent_is_not_of_its_results_shape_is_named(returned):
+    op = sine_of_ones(jvp=lambda x_t, x: returned)
+    with pytest.raises(RuleError, match=r"the jvp rule of ours returned .* of shape \(2,\)"):
+        mg.func.jvp(op, (mg.tensor(ONES),), (mg.tensor(ONES),))
+
+
+def test_a_batch_rule_that_returns_no_array_is_named():
+    op = sine_of_ones(batch=lambda op, xs, batched, params: [1.0, 2.0])
+    with pytest.raises(RuleError, match="the batch rule of ours returned"):
+        mg.func.vmap(op)(mg.tensor(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_forward_that_returns_no_array_is_named(requires_grad):
+    op = sine_of_ones(forward=lambda x: [1.0, 2.0])
+    with pytest.raises(TypeError, match="the forward of ours returned .* returns an array"):
+        op(mg.tensor(ONES, requires_grad=requires_grad))
+
+
+def test_a_forward_of_several_results_is_told_to_say_how_many():
+    op = sine_of_ones(forward=lambda x: (x, x))
+    with pytest.raises(TypeError, match="a tuple of 2 with outputs=2"):
+        op(mg.tensor(ONES, requires_grad=True))

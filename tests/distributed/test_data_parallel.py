@@ -48,6 +48,15 @@ def test_gradients_that_the_user_holds_do_not_change(alone):
     assert (held.numpy() == before).all() and (model.weight.grad.numpy() == 2 * before).all()
 
 
+@pytest.mark.parametrize(
+    "said, overlaps",
+    [("0", False), ("false", False), ("No", False), ("off", False), ("1", True), ("", True)],
+)
+def test_the_environment_says_off_in_the_words_of_every_switch(alone, monkeypatch, said, overlaps):
+    monkeypatch.setenv("MINIGRAD_DISTRIBUTED_OVERLAP", said)
+    assert distributed.DataParallel(mg.nn.Linear(3, 2)).overlap is overlaps
+
+
 def test_a_model_without_anything_to_learn_is_refused(alone):
     with pytest.raises(ValueError, match="no parameter"):
         distributed.DataParallel(mg.nn.ReLU())

@@ -1,7 +1,10 @@
-"""Names in tables: which part of a long one is left out."""
+"""Names and numbers in tables: which part of a long name is left out, what unit a number has."""
 
 import pytest
-from minigrad_profiler.names import fitted
+from minigrad_profiler.cli import main
+from minigrad_profiler.names import fitted, scaled
+
+import minigrad as mg
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,19 @@ from minigrad_profiler.names import fitted
 )
 def test_of_a_place_the_file_and_its_line_are_cut_last(width, shown):
     assert fitted("/a/project/models/blocks.py:42 forward", width) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0.5, "0.5 "), (999.6, "1 k"), (3.3e10, "33 G"), (1.99e15, "1.99e+03 T")]
+)
+def test_a_number_has_three_digits_and_a_prefix(number, shown):
+    assert scaled(number) == shown
+
+
+def test_operations_in_a_wide_table_have_prefixes_as_in_the_roofline(tmp_path, capsys):
+    with mg.event_log(tmp_path / "log.jsonl"):
+        x = mg.ones((300, 300))
+        x @ x
+    assert main(["view", str(tmp_path / "log.jsonl"), "--width", "200"]) == 0
+    out = capsys.readouterr().out
+    assert " 54 M " in out and "e+07" not in out

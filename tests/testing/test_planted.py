@@ -72,6 +72,13 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("result of each call", "K8"), ("written in turn", "K9"), ("written for a while", "K7"),
         ("kept cotangent", "K22"), ("written again", "K9"),
         ("0 · ∞", "K12"), ("subnormal", "K12"), ("huge", "K12"),
+        ("equal cotangents", "K4"), ("positive cotangents", "K4"), ("square", "K17"),
+        ("one row", "K17"), ("power of two", "K17"), ("all equal", "K27"), ("zeros alone", "K27"),
+        ("whole numbers", "K27"), ("all positive", "K27"), ("real among complex", "K27"),
+        ("zeros beside", "K27"), ("row by column", "K18"), ("second at ties", "K27"),
+        ("second if negative", "K27"), ("detached tangent", "K23"), ("numbers in a batch", "K23"),
+        ("scattered batch", "K23"), ("matrix returned", "K9"), ("seed set", "samples"),
+        ("print options", "K3"), ("inference", "K20"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

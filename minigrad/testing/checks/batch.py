@@ -15,6 +15,7 @@ from ..numeric import normal
 from .base import check
 from .nearness import agree
 from .nested import under_two
+from .sizes import takes
 
 _EXAMPLES = 3
 _LONGEST = 6  # of a first axis that as many examples are made for
@@ -45,8 +46,23 @@ def k23(case: Case) -> int:
         along = dict(zip(function.positions, us, strict=True))
         examples = [_example(function, function.positions, along, k) for k in range(2)]
         count += under_two(examples, vs, us)
-        count += as_many_as_the_axis(function, us, rng)
+        count += as_many_as_the_axis(function, us, rng) + numbers_under_vmap(function, rng)
     return count
+
+
+def numbers_under_vmap(function: Function, rng: np.random.Generator) -> int:
+    """How many comparisons (1 or 0) of examples that are numbers, 0-d, where the op takes these:
+    the examples' axis is then the only one there is."""
+    args = [x.reshape(-1)[0] if isinstance(x, np.ndarray) and x.size else x for x in function.args]
+    args = [np.asarray(x) if isinstance(x, np.generic) else x for x in args]
+    of_numbers = Function(function.fn, args, function.params, function.positions, function.names)
+    ys = of_numbers.value_or_refusal(of_numbers.xs)
+    if not ys or not takes(of_numbers):
+        return 0
+    try:
+        return under_vmap(of_numbers, [function.positions], rng)
+    except DoesNotApply:
+        return 0
 
 
 def as_many_as_the_axis(function: Function, us: Arrays, rng: np.random.Generator) -> int:
@@ -148,7 +164,8 @@ def _as_one_by_one(
         raise DoesNotApply("the shape of the result depends on values")
     pairs = zip(examples, vs * n if len(vs) == 1 else vs, strict=True)
     expected = [(ys, f.vjp(f.xs, v)) for ys, (f, v) in zip(results, pairs, strict=True)]
-    values, gradients, alone = _under_vmap(examples * times, batched, vs * times)
+    axis = 0 if times == 1 else -1  # a batch rule sees it in front, and other memory behind it
+    values, gradients, alone = _under_vmap(examples * times, batched, vs * times, axis)
     function, what = examples[0], f"with arguments {[*batched]} batched"
     for k, (ys, gs) in enumerate(expected):
         for i, y in enumerate(ys):
@@ -163,20 +180,22 @@ def _as_one_by_one(
 
 
 def _under_vmap(
-    examples: list[Function], batched: tuple[int, ...], vs: list[Arrays]
+    examples: list[Function], batched: tuple[int, ...], vs: list[Arrays], axis: int
 ) -> list[Arrays]:
-    """The values and gradients, and the values of a call without a gradient."""
+    """The values and gradients, and the values of a call without a gradient. `axis` is that of the
+    examples in what is given.
+    """
     from ... import func
 
     function = examples[0]
     places = (*dict.fromkeys((*function.positions, *batched)),)
     given = [
-        np.stack([f.args[i] for f in examples]) if i in batched else function.args[i]
+        np.stack([f.args[i] for f in examples], axis) if i in batched else function.args[i]
         for i in places
     ]
-    in_dims = [0 if i in batched else None for i in places]
-    given += vs[0] if len(vs) == 1 else [np.stack(v) for v in zip(*vs, strict=True)]
-    n, in_dims = len(places), (*in_dims, *[None if len(vs) == 1 else 0] * len(vs[0]))
+    in_dims = [axis if i in batched else None for i in places]
+    given += vs[0] if len(vs) == 1 else [np.stack(v, axis) for v in zip(*vs, strict=True)]
+    n, in_dims = len(places), (*in_dims, *[None if len(vs) == 1 else axis] * len(vs[0]))
 
     def call(arrays: Sequence[Any]) -> tuple:
         args = list(function.args)

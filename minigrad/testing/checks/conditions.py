@@ -6,7 +6,7 @@ asked for, and with one result alone that is used.
 
 import numpy as np
 
-from ...core.modes import enable_grad, no_grad
+from ...core.modes import enable_grad, inference_mode, no_grad
 from ...core.tensor import Tensor
 from ..case import Case
 from ..conduct import all_arguments_but_one, asked_for_alone, one_argument_alone, some_results
@@ -41,7 +41,15 @@ def k20(case: Case) -> int:
 
 
 def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> list:
-    """A call under no_grad has the same value and no history; enable_grad inside records again."""
+    """A call under no_grad has the same value and no history; enable_grad inside records again. In
+    inference_mode the value is the same too.
+    """
+    with inference_mode():
+        inferred = function.call([Tensor(x) for x in function.xs])
+    for y, value in zip(inferred, values, strict=True):
+        require_same_bits(
+            value, y.data if isinstance(y, Tensor) else y, "the value in inference_mode"
+        )
     leaves = [Tensor(x, requires_grad=True) for x in function.xs]
     with no_grad():
         silent = function.call(leaves)

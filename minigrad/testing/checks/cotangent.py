@@ -27,19 +27,24 @@ def recorded(case: Case) -> tuple[Function, list, list, list]:
 def k4(case: Case) -> int:
     """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding.
 
-    Beside a random w: large and small ones alone (a = 0), and all ones, the cotangent of a sum.
+    Beside a random w: large and small ones alone (a = 0); all ones, the cotangent of a sum, and all
+    another number, that of a mean; |v| and −|v|, of one sign alone.
     """
     function, leaves, ys, values = recorded(case)
     vs, ws = normal(case.rng("K4", "v"), values), normal(case.rng("K4", "w"), values)
     ones = [np.ones_like(v) for v in values]
+    to_one_sign = [(np.abs(v) - v).astype(v.dtype) for v in vs]
 
     def pull(cotangents: list) -> list:
         return pulled_back(leaves, ys, cotangents, retain_graph=True)
 
-    of_v, of_w, of_ones = pull(vs), pull(ws), pull(ones)
+    of_v, of_w, of_ones, of_change = pull(vs), pull(ws), pull(ones), pull(to_one_sign)
     for a, b, others, pulled in (
         (-1.75, 0.625, ws, of_w),
         (-1.75, 1, ones, of_ones),
+        (0, 0.375, ones, of_ones),
+        (1, 1, to_one_sign, of_change),
+        (-1, -1, to_one_sign, of_change),
         (0, 2.0**100, ws, of_w),
         (0, 2.0**-100, ws, of_w),
     ):
@@ -47,7 +52,8 @@ def k4(case: Case) -> int:
         for i, (both, one, other) in enumerate(zip(left, of_v, pulled, strict=True)):
             one, other = a * one, b * other
             terms = np.abs(one) + np.abs(other)
-            slack = 1e-12 * (terms + np.max(terms, initial=0.0))
+            largest = max(np.max(terms, initial=0.0), b * np.max(np.abs(of_v[i]), initial=0.0))
+            slack = 1e-12 * (terms + largest)  # of equal cotangents the terms may cancel
             if not (np.abs(both - (one + other)) <= slack).all():
                 k = int(np.argmax(np.abs(both - (one + other)) - slack))
                 raise GradcheckError(

@@ -1,14 +1,17 @@
-"""K27 where elements are equal: of two numbers, and all of them 0."""
+"""K27 where elements are equal or whole: of two numbers, of one, all of them 0 or 1."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from ..compare import check_direction
+from ..compare import as_vectors, check_direction
 from ..errors import GradcheckError, Inconclusive
 from ..function import Arrays, Function
-from ..numeric import ROUNDING, STEP, normal, pack
+from ..numeric import ROUNDING, STEP, normal, pack, slope, unpack
 
+_ADDS = 1e-6  # of the largest: what slopes along u, w and u + w may be off by
+_STRAIGHT = 0.01  # of a step: what it may differ by from the one the other way
 _ALIKE = 0.1  # of the largest: what slopes at two steps may differ by where there is a slope
 
 
@@ -32,7 +35,62 @@ def with_equal_elements(function: Function, name: str, rng: np.random.Generator)
                 )
             elif np.isnan(pack(function.vjp(xs, vs))).any():
                 raise GradcheckError(f"{name} with zeros alone: the gradient holds NaN")
-    return len(places)
+    return len(places) + at_plain_numbers(function, name, rng)
+
+
+def at_plain_numbers(function: Function, name: str, rng: np.random.Generator) -> int:
+    """At how many of these points the gradient could be compared: whole numbers; all elements of
+    all arguments equal, zeros or ones; zeros or ones in one argument beside the others as they are.
+    A rule may have a case of its own for each. Passed over where f has a kink, as at ties of a
+    maximum.
+    """
+    xs, count = function.xs, 0
+    if not xs or not all(x.size for x in xs):
+        return 0
+    points = [
+        ("in whole numbers", [_whole(x) for x in xs]),
+        ("all elements equal", [np.full_like(x, x.flat[0]) for x in xs]),
+    ]
+    for what, fill in (("zeros", np.zeros_like), ("ones", np.ones_like)):
+        points.append((f"of {what} alone", [fill(x) for x in xs]))
+        for k in range(len(xs)) if len(xs) > 1 else ():
+            changed = [fill(x) if i == k else x for i, x in enumerate(xs)]
+            points.append((f"with {what} in {function.names[function.positions[k]]}", changed))
+    for what, at in points:
+        us, ws = normal(rng, at), normal(rng, at)
+        thirds = rng.permutation(pack(us).size) % 3
+        parts = [unpack(np.where(thirds == k, pack(us), 0), us) for k in range(3)]
+        if adds_up(function, at, (us, ws)) and adds_up(function, at, parts):
+            vs = normal(rng, function.value(at))
+            with suppress(Inconclusive, np.linalg.LinAlgError):
+                check_direction(function, at, us, vs, f"{name} {what}")
+                count += 1
+    return count
+
+
+def _whole(x: np.ndarray) -> np.ndarray:
+    """Whole numbers near x, of either sign and with few ties."""
+    apart = np.arange(x.size).reshape(x.shape) ** 2 % 7
+    return np.copysign(np.ceil(np.abs(np.real(x))) + apart, np.real(x)).astype(x.dtype)
+
+
+def adds_up(function: Function, xs: Arrays, directions: Sequence[Arrays]) -> bool:
+    """Whether f is straight along the sum of directions, and its slopes along them add up to that
+    one: a median of equal numbers is straight along every direction alone, and has a kink there.
+    """
+    total = [np.sum(us, axis=0) for us in zip(*directions, strict=True)]
+    if not all(has_slopes(function, xs, us) for us in (*directions, total)):
+        return False
+    f, x, h = as_vectors(function, xs), pack(xs), STEP / 16
+    at, right, left = (f(x + t * pack(total)) for t in (0.0, h, -h))
+    steps = np.max(np.abs([right - at, left - at]), initial=0.0)
+    if not (np.abs(right + left - 2 * at) <= _STRAIGHT * steps + ROUNDING).all():
+        return False
+    slopes = [slope(f, x, pack(us)) for us in (*directions, total)]
+    off = np.abs(sum(s.value for s in slopes[:-1]) - slopes[-1].value)
+    change = sum(np.abs(s.change) for s in slopes)
+    size = np.max([np.abs(s.value) for s in slopes], initial=0.0)
+    return bool((off <= _ADDS * size + change + ROUNDING).all())
 
 
 _NOTHING = 1e-10  # of a gradient at the sample: what may be left of one that is 0 by cancelling

@@ -62,6 +62,10 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
         expected = func.vjp(lambda *xs: pull(*xs)[1], *one)[1](tuple(ts))
         found = func.vjp(lambda *xs: push(*xs)[1], *one)[1](tuple(gs))
         yield "vjp of jvp, gradient", [g[None] for g in found], [[as_array(g) for g in expected]]
+        # J u is linear in u: its gradient by u is Jᵀ v
+        pushed_from_one = lambda *us: func.jvp(lambda *xs: tuple(function.call(xs)), tuple(one), us)
+        found = func.vjp(lambda *us: pushed_from_one(*us)[1], *ts)[1](tuple(gs))
+        yield "vjp of jvp by the tangent, gradient", [g[None] for g in found], pulled[:1]
 
         def curve(*xs: Any) -> tuple:
             return func.vjp(lambda *xs: push(*xs)[1], *xs)[1](tuple(gs))

@@ -1,6 +1,7 @@
 """K27: the derivative is right at small and large arguments of either sign too."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def k27(spec: OpSpec, context: Context) -> int:
     of three arguments and more at the full level alone; complex numbers all around the origin.
 
     Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
-    alone, in order with a zero in each and with two elements equal; made of two numbers alone.
+    alone, of one sign, in order with a zero in each and with two elements equal; made of two
+    numbers alone, of one, in whole numbers, of zeros and of ones, in all arguments and each alone.
     Points outside of the domain, at kinks and at steps are passed over: finite differences decide
     nothing there. A jvp rule must agree with the vjp at kinks as well.
     """
@@ -49,7 +51,10 @@ def k27(spec: OpSpec, context: Context) -> int:
             some = {repr(sample.params): sample for sample in context.samples(spec, "complex128")}
             count += sum(in_the_plane(spec, context, sample) for sample in some.values())
     else:
-        count = sum(elsewhere(spec, context, s) for s in (samples if context.full else samples[:1]))
+        doubles = [dtype for i, dtype in enumerate(spec.dtypes) if i == 0 or dtype == "complex128"]
+        lists = [context.samples(spec, dtype) for dtype in doubles]
+        chosen = [s for some in lists for s in (some if context.full else some[:1])]
+        count = sum(elsewhere(spec, context, sample) for sample in chosen)
     if not count:
         raise DoesNotApply("finite differences decide nothing there")
     return count
@@ -69,15 +74,23 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
             us, vs = random_pair(function, xs, rng)
             if not us or not vs:
                 continue
-            try:
+            with suppress(Inconclusive):  # at kinks both modes still have one convention
                 check_direction(function, xs, us, vs, what)
                 count += 1
-            except Inconclusive:
-                pass  # at kinks both modes still have one convention
+                second_order_at(function, xs, vs, what, rng)
             require_modes_agree(spec, function, xs, us, vs, what)
         except np.linalg.LinAlgError:
             continue  # a singular matrix, which has no derivative
     return count
+
+
+def second_order_at(
+    function: Function, xs: Arrays, vs: Arrays, what: str, rng: np.random.Generator
+) -> None:
+    """The gradient of the gradient at xs, where finite differences can tell."""
+    pullback, point = Pullback(function), [*xs, *vs]
+    us, ws = normal(rng, point), normal(rng, xs)
+    check_direction(pullback, point, us, ws, f"{what}: second derivative")
 
 
 def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
@@ -99,6 +112,8 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
                 x[...] = np.sort(x, axis=None).reshape(x.shape)
                 x.flat[int(np.argmin(np.abs(x)))] = 0
         yield what, changed
+    for sign, what in ((1, "all positive"), (-1, "all negative")):
+        yield what, [(sign * np.abs(x)).astype(x.dtype) for x in xs]
 
 
 def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:

@@ -98,6 +98,11 @@ def inspect(node: Any, name: str, parent: Any, g: Any, c: Any) -> None:
     what = rule_of(node, name)
     if not isinstance(c, np.ndarray | np.generic):
         raise GradcheckError(f"{what} returned a {type(c).__name__}, not an array")
+    if isinstance(c, np.ndarray) and type(c) is not np.ndarray:
+        raise GradcheckError(
+            f"{what} returned a {type(c).__name__}, a kind of array that may compute in its own "
+            "way, as a matrix does with *: return np.asarray of it"
+        )
     if not is_differentiable(c.dtype):
         raise GradcheckError(f"{what} returned dtype {c.dtype}")
     if node.op.kind != "elementwise" and c.shape != parent.shape:

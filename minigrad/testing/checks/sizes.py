@@ -21,7 +21,7 @@ _STEP = 0.01  # how far a value is moved, as a share of it
 _FOUR_AXES = (2, 1, 2, 3)
 _FIVE_AXES = (2, 1, 2, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
-_FURTHER = ((1, 3), (3, 1), (3, 3), (8,), (16,))  # of one argument, which has no pairs of them
+_FURTHER = ((8,), (16,), (1, 3), (3, 1), (3, 3))  # of one argument, or of all alike
 
 
 @check("K17", "size matrix: 0-d, empty, one element, three axes, four; arguments left out",
@@ -67,9 +67,9 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
         return
     yield (_FOUR_AXES,) * len(shapes)
     yield (_FIVE_AXES,) * len(shapes)
-    for size in SIZES:
+    for size in (*SIZES, *_FURTHER):
         yield (size,) * len(shapes)
-        if len(shapes) > 1:
+        if len(shapes) > 1 and size in SIZES:
             for i in range(len(shapes)):
                 yield (*shapes[:i], size, *shapes[i + 1 :])
 

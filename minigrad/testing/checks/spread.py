@@ -130,6 +130,11 @@ def variants(sample: Sample, positions: list[int]) -> Iterator[tuple[str, tuple]
                 what = f"argument {i} with one along axis {axis}"
                 yield what, _with(sample.args, {i: _one(x, axis)})
         yield f"argument {i} in a batch", _with(sample.args, {i: _batch(x)})
+        for k in positions:
+            y = sample.args[k]
+            if k != i and x.ndim > 1 and x.shape[0] > 1 and y.ndim and y.shape[-1] > 1:
+                what = f"one along axis 0 of argument {i} and along the last of argument {k}"
+                yield what, _with(sample.args, {i: _one(x, 0), k: _one(y, -1)})
     if len(arrays) > 1:
         batches = {i: _batch(sample.args[i]) for i in arrays}
         for i in positions:

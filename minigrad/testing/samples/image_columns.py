@@ -26,7 +26,7 @@ def _columns(x, how):
 
 def _im2col(x, kernel_size, dilation=1, padding=0, stride=1):
     dims = 2 if np.ndim(kernel_size) == 0 else len(kernel_size)
-    if x.ndim > dims + 2:
+    if x.ndim not in (dims + 1, dims + 2):
         raise ValueError("images in a batch, or one")
     how = _how(kernel_size, dilation, padding, stride, dims)
     y = _columns(x if x.ndim == dims + 2 else x[None], how)

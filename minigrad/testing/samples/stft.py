@@ -52,6 +52,8 @@ def _istft(
         weight[m * hop : m * hop + n_fft] += w * w
     start = n_fft // 2 if center else 0
     stop = total - start if length is None else start + length
+    if not weight[start:stop].size:
+        raise ValueError("NumPy would give a signal of no samples")
     y = y[..., start:stop] / weight[start:stop]
     return np.pad(y, [(0, 0)] * (y.ndim - 1) + [(0, max(0, stop - total))])
 

@@ -1,0 +1,56 @@
+"""What all functions of a program share: modes and seeds, which a check must leave as they are."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core.modes import is_grad_enabled, set_grad_enabled
+from .errors import GradcheckError
+
+
+@contextmanager
+def shared_kept(seeds: bool = True) -> Iterator[None]:
+    """A block after which what the whole program shares must be as before: a mode that an op leaves
+    switched would make the checks of every later op fail, and a seed that it sets makes random
+    numbers of others repeat. `seeds` says whether these count: a user's function may draw, and set
+    the seed so that it repeats.
+    """
+    shared = {**_MODES, **(_SEEDS if seeds else {})}
+    before = {name: get() for name, (get, _) in shared.items()}
+    try:
+        yield
+    finally:
+        changed = [name for name, (get, _) in shared.items() if get() != before[name]]
+        for name in changed:
+            shared[name][1](before[name])
+        if changed:
+            raise GradcheckError(
+                f"the function or a rule of it has changed {changed[0]} and left it so; change a "
+                "mode for a `with` block alone, and draw from a Generator that is given"
+            )
+
+
+def _numpy_generator() -> tuple:
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return kind, np.asarray(keys).tobytes(), *rest
+
+
+def _set_numpy_generator(state: tuple) -> None:
+    kind, keys, *rest = state
+    np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
+
+
+# by name: how to get it and how to set it
+_Shared = dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]
+_MODES: _Shared = {
+    "whether calls are recorded": (is_grad_enabled, set_grad_enabled),
+    "NumPy's error handling": (np.geterr, lambda modes: np.seterr(**modes)),
+    "NumPy's print options": (np.get_printoptions, lambda options: np.set_printoptions(**options)),
+}
+_SEEDS: _Shared = {
+    "the seed of numpy.random": (_numpy_generator, _set_numpy_generator),
+    "the seed of random": (random.getstate, random.setstate),
+}
