@@ -67,8 +67,14 @@ def documented(kind: Kind) -> Kind:
     return kind
 
 
+_IN_LINALG = {
+    "cholesky", "det", "inv", "matrix_exp", "matrix_power", "pinv", "qr", "slogdet", "svd",
+}  # fmt: skip
+
+
 def _doc(name: str) -> str:
-    return f"mg.{name} of this tensor and the arguments"
+    space = "mg.linalg" if name in _IN_LINALG else "mg"
+    return f"{space}.{name} of this tensor and the arguments"
 
 
 def _method(name: str) -> Callable:
