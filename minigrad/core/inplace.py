@@ -146,7 +146,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     """x, after the write into its memory."""
     try:
         x._data[index] = value
-    except ValueError:
+    except ValueError as error:
         if getattr(getattr(x._data, "flags", None), "writeable", True):
             picked = np.shape(x._data[index])
             if np.ndim(value) and not _fits(np.shape(value), picked):
@@ -154,7 +154,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
                     f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
                     f"{describe(value)}, does not broadcast to it"
                 ) from None
-            raise
+            raise ValueError(f"{what}: x is {describe(x)}: {error}") from None
         raise ValueError(
             f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
             "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
