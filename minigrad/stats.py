@@ -21,6 +21,7 @@ import numpy as np
 from . import special
 from .backends.dtypes import finfo
 from .core.registry import op
+from .core.spelling import absences as _absences
 from .ops.elementwise.probability import normal_density, two_powers
 from .stats_base import Continuous, inside_of, quantile, standard
 from .stats_of_counts import bernoulli, poisson
@@ -382,3 +383,4 @@ class _Uniform(Continuous):
 
 norm, t, gamma, chi2, beta = _Norm(), _T(), _Gamma(), _Chi2(), _Beta()
 expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()
+__getattr__ = _absences(__name__)
