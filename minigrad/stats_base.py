@@ -86,7 +86,8 @@ def _teaching(fn: Callable) -> Callable:
         try:
             return fn(self, *args, **kwargs)
         except Exception as error:
-            raise of_call(error, MethodType(fn, self), args, kwargs)  # noqa: B904 (it knows it)
+            called = f"{self!r}.{fn.__name__}".removeprefix("mg.stats.")
+            raise of_call(error, MethodType(fn, self), args, kwargs, called)  # noqa: B904
 
     return method
 

@@ -136,10 +136,11 @@ def call_text(op: Any, args: tuple, params: dict) -> str:
     return f"{op.called}({', '.join(parts)})"
 
 
-def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
+def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
-    takes more or fewer arguments.
+    takes more or fewer arguments. called: what users call fn, if not by its name.
     """
+    called = called or fn.__name__
     wanted = inspect.signature(fn)
     parameters = wanted.parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -148,10 +149,10 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
     if takes_any or getattr(error, "explained", False):
         return error
     if not unknown:  # Python's own words, which an op's method puts its class's name before
-        said = "positional argument" in str(error) and unfit(fn.__name__, wanted, args, given)
+        said = "positional argument" in str(error) and unfit(called, wanted, args, given)
         return TypeError(said) if said else error
-    error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
-    return TypeError(f"{_call_of(fn, args, given)}: {error}{our_name(error, fn)}")
+    error = TypeError(f"{called}() got an unexpected keyword argument {unknown[0]!r}")
+    return TypeError(f"{_call_of(fn, args, given, called)}: {error}{our_name(error, fn)}")
 
 
 def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str, Any]) -> str:
@@ -201,12 +202,12 @@ class Checked:
         return super().__new__(cls)
 
 
-def _call_of(fn: Callable, args: tuple, given: dict) -> str:
+def _call_of(fn: Callable, args: tuple, given: dict, called: str) -> str:
     """The call fn(*args, **given), as call_text shows that of an op."""
     names = ["x" if name == "self" else name for name in inspect.signature(fn).parameters]
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in given.items()]
-    return f"{fn.__name__}({', '.join(parts)})"
+    return f"{called}({', '.join(parts)})"
 
 
 _REBUILT = (
@@ -252,21 +253,25 @@ def teaching(fn: Fn) -> Fn:
 _SAYS_WHOSE = re.compile(r"[\w.]+(: |\((?!\)))")
 
 
-def of_call(error: Any, fn: Callable, args: tuple, given: dict) -> Exception:
-    """What to raise where fn(*args, **given) failed: the error, told as one of this call."""
-    better = taught(error, fn, args, given) if isinstance(error, TypeError) else error
+def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = "") -> Exception:
+    """What to raise where fn(*args, **given) failed: the error, told as one of this call.
+
+    called: what users call fn, if not by its name
+    """
+    called = called or fn.__name__
+    better = taught(error, fn, args, given, called) if isinstance(error, TypeError) else error
     if better is not error:
         better.__cause__ = error.__cause__  # what happened inside is of no interest
         return better
     said, ours = str(error), isinstance(error, MinigradError)
     if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
         return error
-    whose = _SAYS_WHOSE.match(said) or said.startswith(f"{fn.__name__} ")
+    whose = _SAYS_WHOSE.match(said) or said.startswith(f"{called} ")
     if whose and not isinstance(error, np.exceptions.AxisError):  # NumPy's "source: axis 9 is ..."
         return error
     needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
     hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
-    return _rebuilt(error, _call_of(fn, args, given), said, hint)
+    return _rebuilt(error, _call_of(fn, args, given, called), said, hint)
 
 
 def refuse_out(method: str, out: Any) -> None:

@@ -280,7 +280,7 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     try:
         return entry(*args, **kwargs)
     except Exception as error:
-        raise of_call(error, entry, args, kwargs)  # noqa: B904 (it knows its cause)
+        raise of_call(error, entry, args, kwargs, f"np.{name}")  # noqa: B904 (it knows its cause)
 
 
 _CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
