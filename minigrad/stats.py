@@ -20,6 +20,7 @@ import numpy as np
 
 from . import special
 from .core.registry import op
+from .core.spelling import absences as _absences
 from .ops.elementwise.probability import normal_density, two_powers
 from .stats_base import (
     HALF_LOG_2PI,
@@ -319,3 +320,4 @@ class _Uniform(Continuous):
 
 norm, gamma, chi2, beta = _Norm(), _Gamma(), _Chi2(), _Beta()
 expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()
+__getattr__ = _absences(__name__)

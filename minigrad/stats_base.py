@@ -1,11 +1,16 @@
-"""What the distributions of one number in mg.stats share: location, scale, support, logarithms."""
+"""What the distributions in mg.stats share: of one number location, scale, support, logarithms."""
 
 import math
+import re
+from collections.abc import Callable
+from functools import wraps
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from .backends.dtypes import common_dtype
+from .core.errors import of_call
 from .core.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import standard_score
@@ -81,7 +86,39 @@ def within_one(z: Any) -> Any:
     return op.where(z > 1, 1.0, from_zero(z))
 
 
-class Continuous:
+class Distribution:
+    """Base of all distributions: how they show themselves, and what their errors say."""
+
+    def __init_subclass__(cls) -> None:
+        for name, fn in [*vars(cls).items()]:
+            if name[0] != "_":
+                setattr(cls, name, _teaching(fn))
+
+    def __repr__(self) -> str:
+        words = re.findall("[A-Z][a-z]*", type(self).__name__)
+        return f"mg.stats.{'_'.join(words).lower()}"
+
+    def __getattr__(self, name: str) -> Any:
+        known = sorted(key for key in dir(type(self)) if key[0] != "_")
+        draw = "; a draw is .ppf(mg.rand(n), ...)" if name == "rvs" and "ppf" in known else ""
+        raise AttributeError(f"{self!r} has no {name!r}; it has {', '.join(known)}{draw}")
+
+
+def _teaching(fn: Callable) -> Callable:
+    """The method, whose errors show its call: see `teaching` of core/errors.py."""
+
+    @wraps(fn)
+    def method(self: Distribution, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return fn(self, *args, **kwargs)
+        except Exception as error:
+            called = f"{self!r}.{fn.__name__}".removeprefix("mg.stats.")
+            raise of_call(error, MethodType(fn, self), args, kwargs, called)  # noqa: B904
+
+    return method
+
+
+class Continuous(Distribution):
     """Base: pdf is the exponential of logpdf, sf, logcdf and logsf follow from cdf."""
 
     def pdf(self, *args: Any, **kwargs: Any) -> Any:

@@ -8,9 +8,10 @@ from . import special
 from .core.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import two_powers
+from .stats_base import Distribution
 
 
-class _Poisson:
+class _Poisson(Distribution):
     """Counts of expectation mu."""
 
     def logpmf(self, k: Any, mu: Any) -> Any:
@@ -43,7 +44,7 @@ class _Poisson:
         return k, op.where(mu < 0, np.nan, mu)
 
 
-class _Bernoulli:
+class _Bernoulli(Distribution):
     """1 with probability p, else 0."""
 
     def logpmf(self, k: Any, p: Any) -> Any:

@@ -10,12 +10,12 @@ from .core.registry import op
 from .core.tensor import raw
 from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
 from .ops.elementwise.probability import power_product
-from .stats_base import HALF_LOG_2PI
+from .stats_base import HALF_LOG_2PI, Distribution
 
 _SINGULAR = {4: 1e3, 8: 1e6}  # by bytes of a float: eigenvalues up to so many ε are 0, as in SciPy
 
 
-class _Dirichlet:
+class _Dirichlet(Distribution):
     """The Dirichlet distribution on proportions x (d,) or (d, n), as columns, that add up to 1.
 
     ValueError, as in SciPy, where they do not (to the square root of the dtype's ε), or are
@@ -67,7 +67,7 @@ def _check_shares(x: Any, alpha: Any) -> None:
         )
 
 
-class _MultivariateNormal:
+class _MultivariateNormal(Distribution):
     """The normal distribution of vectors: mean (d,), cov (d, d), a vector of variances or one.
 
     allow_singular=True takes a cov of rank r < d as well, with the density on the r dimensions that

@@ -359,3 +359,27 @@ def test_counts_without_a_distribution_give_nan_as_scipys(name, function, parame
 def test_shares_need_concentrations_above_0():
     with pytest.raises(ValueError, match="dirichlet: alpha must be above 0, the least is -1"):
         mg.stats.dirichlet.pdf(np.array([0.5, 0.5]), np.array([-1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: mg.stats.norm.logpdf(1.0, mu=2), "norm.logpdf(x: 1.0, mu=2): norm.logpdf() got "),
+        (lambda: mg.stats.norm.pdf("a"), "norm.pdf(x: 'a'): 'a' (str) is neither a tensor"),
+        (lambda: mg.stats.gamma.cdf(1.0), "gamma.cdf: missing a required argument: 'a'; its"),
+        (
+            lambda: mg.stats.poisson.logpmf(None, 2.0),
+            "poisson.logpmf(k: None, mu: 2.0): None (NoneT",
+        ),
+    ],
+)
+def test_an_error_shows_the_call(call, said):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value).startswith(said)
+
+
+def test_a_distribution_shows_its_name_and_what_it_has():
+    assert repr(mg.stats.multivariate_normal) == "mg.stats.multivariate_normal"
+    with pytest.raises(AttributeError, match=r"mg\.stats\.t has no 'rvs'; .* a draw is \.ppf\("):
+        mg.stats.t.rvs(3)

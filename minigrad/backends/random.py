@@ -66,19 +66,22 @@ def _seed_of(number: int) -> int:
 
 
 def get_state() -> dict[str, Any]:
-    """The generators' states, to hand to `set_state` later, also in another process."""
+    """The generators' states, for mg.set_rng_state later, also in another process."""
     devices = {number: (found.seed, found.used) for number, found in _on_devices.items()}
     host = dict(_generator.bit_generator.state)
     return {"host": host, "devices": _waiting | devices, "seed": _seed.entropy}
 
 
 def set_state(state: dict[str, Any]) -> None:
-    """Put the generators back into a state that `get_state` returned.
+    """Put the generators back into a state that mg.get_rng_state returned.
 
     Those of GPUs that have not drawn yet go on from there when they do; those that had not when
-    the state was taken start anew.
+    the state was taken start anew. TypeError for anything else, before a generator is changed.
     """
     global _seed
+    if not isinstance(state, dict) or "devices" not in state:
+        kind = type(state).__name__
+        raise TypeError(f"set_rng_state takes what mg.get_rng_state() returned, got a {kind}")
     if "host" in state:
         _generator.bit_generator.state = state["host"]
     _seed = np.random.SeedSequence(state["seed"]) if "seed" in state else _seed

@@ -92,8 +92,12 @@ def tell_forward(
 
 
 def scalars_as_arrays(op: Any, values: list) -> list:
-    """mg.sum(2.0): if no argument is a tensor, Python numbers are 0-d arrays to all but ufuncs."""
-    if op.kind == "elementwise":
+    """mg.sum(2.0): if no argument is a tensor, Python numbers are 0-d arrays to all but ufuncs.
+
+    Beside an array they stay weak in elementwise ops, as they do beside a tensor.
+    """
+    weak = op.kind == "elementwise" and any(hasattr(x, "dtype") for x in values)
+    if weak or isinstance(op.forward, np.ufunc):
         return values
     xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
     return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]

@@ -43,6 +43,7 @@ def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -
     return randint(low, high, x.shape, dtype=dtype or x.dtype, device=x.device)
 
 
+@teaching
 def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
     """The numbers 0 … n − 1 in random order."""
 

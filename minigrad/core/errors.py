@@ -1,6 +1,7 @@
 """Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Self, TypeVar
@@ -8,7 +9,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..backends.device import DeviceError, OperandError, as_operand, device_of
-from .spelling import INSTEAD_OF, argument_here
+from .hints import arrays_in, hint_of_op, no_operand, our_name
+from .spelling import argument_here
 
 Fn = TypeVar("Fn", bound=Callable)
 
@@ -116,125 +118,29 @@ def describe(value: Any) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"{dtype} {shape}"
-    text = repr(value)
+    several = isinstance(value, list | tuple) and any(hasattr(x, "dtype") for x in value)
+    text = f"[{', '.join(map(describe, value))}]" if several else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _argument_names(op: Any, args: tuple) -> Sequence[str]:
-    return [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
+def _named(op: Any, args: tuple) -> list[tuple[str, Any]]:
+    """The arguments of an op's call with their names; those of a variadic op are numbered."""
+    names = [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
+    return [*zip(names, args, strict=False)]
 
 
 def call_text(op: Any, args: tuple, params: dict) -> str:
     """The call in the user's terms: `mul(a: float32 (3,), b: float32 (4,))`."""
-    names = _argument_names(op, args)
-    parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
+    parts = [f"{name}: {describe(x)}" for name, x in _named(op, args)]
     parts += [f"{name}={describe(value)}" for name, value in params.items()]
     return f"{op.called}({', '.join(parts)})"
 
 
-def _arrays_in(args: tuple) -> list:
-    """The arrays of a call's arguments; those inside tensors too."""
-    arrays = []
-    for x in args:
-        while hasattr(x, "node"):  # ours: the .data of PyTorch's tensors are tensors without end
-            x = x.data
-        if hasattr(x, "dtype") and not isinstance(x, np.generic):
-            arrays.append(x)
-    return arrays
-
-
-def _our_name(error: Exception, fn: Callable) -> str:
-    """A hint for a TypeError about an unknown keyword: fn's own name for it, or all its names."""
-    _, unexpected, rest = str(error).partition("unexpected keyword argument '")
-    if not unexpected:
-        return ""
-    name = rest.partition("'")[0]
-    if name == "out":
-        return "; out= would write where no gradient can follow: write y = ... instead"
-    ours = argument_here(name, fn)
-    if ours:
-        return f"; here it is {ours}"
-    names = [name for name in inspect.signature(fn).parameters if name not in ("self", "_")]
-    instead = f". {INSTEAD_OF[name]}" if name in INSTEAD_OF else ""
-    return f"; its arguments are {', '.join(names)}{instead}"
-
-
-def _no_operand(op: Any, args: tuple) -> str:
-    """A hint for a call that failed on text, None or a module; "" where there is none."""
-    for name, x in zip(_argument_names(op, args), args, strict=False):
-        if isinstance(x, str | bytes):
-            return f"; {name} is text, and an op computes with tensors, arrays and numbers"
-        if x is None and name not in op.optional:
-            return (
-                f"; {name} is None, as a .grad is before a backward has reached its leaf, and what "
-                "a function without `return` gives"
-            )
-        if hasattr(x, "parameters") and callable(x):
-            return f"; {name} is a module itself: call it, and pass what it returns"
-    return ""
-
-
-_OF_TWO = {"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum"}
-
-
-def _no_axis(error: Exception, op: Any, params: dict) -> str:
-    """A hint for axis=[1, 2], which NumPy refuses, and for a second array where an axis stands."""
-    axis = params.get("axis")
-    if not isinstance(error, TypeError):
-        return ""
-    if isinstance(axis, list):
-        return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
-    if getattr(axis, "shape", ()) and op.name in _OF_TWO:
-        return f"; of two arrays, element by element, it is mg.{_OF_TWO[op.name]}(a, b)"
-    return ""
-
-
-def _unlike_lengths(error: Exception, args: tuple) -> str:
-    """A hint for shapes that do not broadcast: the axis, and the rule."""
-    if not str(error).startswith("operands could not be broadcast together"):
-        return ""
-    shapes = [np.shape(x)[::-1] for x in _arrays_in(args)]
-    for k in range(max(map(len, shapes), default=0)):
-        lengths = [*dict.fromkeys(shape[k] for shape in shapes if k < len(shape))]
-        if len({*lengths} - {1}) > 1:
-            named = " and ".join(map(str, lengths))
-            return (
-                f"; axes are compared from the last one on, and axis {-1 - k} is {named} long: "
-                "lengths must be equal, or 1. x[:, None] adds an axis of length 1"
-            )
-    return ""
-
-
-def _no_loop(error: Exception, args: tuple) -> str:
-    """A hint where a ufunc has no loop for the dtypes, or NumPy no dtype for both of them."""
-    said = str(error)
-    if "could not be promoted" in said:
-        return ". Cast one of them first, as in x.astype(mg.float32)"
-    if "not supported for the input types" not in said and "did not contain a loop" not in said:
-        return ""
-    kinds = {x.dtype.kind for x in _arrays_in(args)}
-    if "c" in kinds:
-        return ". It takes real numbers: apply it to x.real and x.imag, or to abs(x)"
-    if "V" in kinds:
-        return ". It has no form for bfloat16: x.astype(mg.float32) has one"
-    if any(x.dtype.itemsize > 8 for x in _arrays_in(args)):
-        return ". It has no form for long doubles: x.astype(mg.float64) has one"
-    return ". It takes integers here: x.astype(int) makes some" if "f" in kinds else ""
-
-
-def _number_on_host(error: Exception, args: tuple) -> str:
-    """A hint where CuPy was given a number in the place of an array."""
-    devices = {device_of(x) for x in _arrays_in(args)} - {"cpu"}
-    numbers = [x for x in args if isinstance(x, np.generic | int | float | complex)]
-    if not devices or not numbers or not isinstance(error, TypeError | AttributeError):
-        return ""
-    return f". {numbers[0]!r:.30} is no array: give mg.tensor(…, device={min(devices)!r})"
-
-
-def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
+def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
-    takes more or fewer arguments.
+    takes more or fewer arguments. called: what users call fn, if not by its name.
     """
+    called = called or fn.__name__
     wanted = inspect.signature(fn)
     parameters = wanted.parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -243,10 +149,10 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
     if takes_any or getattr(error, "explained", False):
         return error
     if not unknown:  # Python's own words, which an op's method puts its class's name before
-        said = "positional argument" in str(error) and unfit(fn.__name__, wanted, args, given)
+        said = "positional argument" in str(error) and unfit(called, wanted, args, given)
         return TypeError(said) if said else error
-    error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
-    return TypeError(f"{_call_of(fn, args, given)}: {error}{_our_name(error, fn)}")
+    error = TypeError(f"{called}() got an unexpected keyword argument {unknown[0]!r}")
+    return TypeError(f"{_call_of(fn, args, given, called)}: {error}{our_name(error, fn)}")
 
 
 def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str, Any]) -> str:
@@ -296,31 +202,76 @@ class Checked:
         return super().__new__(cls)
 
 
-def _call_of(fn: Callable, args: tuple, given: dict) -> str:
+def _call_of(fn: Callable, args: tuple, given: dict, called: str) -> str:
     """The call fn(*args, **given), as call_text shows that of an op."""
     names = ["x" if name == "self" else name for name in inspect.signature(fn).parameters]
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in given.items()]
-    return f"{fn.__name__}({', '.join(parts)})"
+    return f"{called}({', '.join(parts)})"
+
+
+_REBUILT = (
+    np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ZeroDivisionError, OverflowError,
+    OperandError, AttributeError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
+    """The same kind of error with the call before its message, so that `except` still fits.
+
+    A class of somebody else's may need more than a message: such an error gets a note instead. A
+    new error gets the old one as its cause here: `raise explain(error) from error` would make an
+    unchanged error its own cause, and that cycle would keep the arrays of all frames below alive.
+    """
+    given = type(error)
+    known = given in _REBUILT or given.__module__.startswith("numpy")
+    kind = next((kind for kind in _REBUILT if known and issubclass(given, kind)), None)
+    if kind is None:
+        error.add_note(f"in {call}{hint}")
+        error.explained = True  # type: ignore[attr-defined]
+        return error
+    new = kind(f"{call}: {said}{hint}")
+    new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+    return new
 
 
 def teaching(fn: Fn) -> Fn:
-    """Decorator: errors about an unknown keyword or an axis show the call, as those of ops do."""
+    """Decorator: an error that does not say which call it is of shows it, as those of ops do."""
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
-        except np.exceptions.AxisError as error:
-            if getattr(error, "explained", False):
-                raise
-            error = np.exceptions.AxisError(f"{_call_of(fn, args, kwargs)}: {error}")
-            error.explained = True  # type: ignore[attr-defined]
-            raise error from None
-        except TypeError as error:
-            raise taught(error, fn, args, kwargs) from error.__cause__
+        except Exception as error:
+            raise of_call(error, fn, args, kwargs)  # noqa: B904 (it knows its cause)
 
     return called  # type: ignore[return-value]
+
+
+# How our own messages begin, "median: ..." or "median(x: float64 (3,)): ...", and Python's "float()
+# argument must be" does not.
+_SAYS_WHOSE = re.compile(r"[\w.]+(: |\((?!\)))")
+
+
+def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = "") -> Exception:
+    """What to raise where fn(*args, **given) failed: the error, told as one of this call.
+
+    called: what users call fn, if not by its name
+    """
+    called = called or fn.__name__
+    better = taught(error, fn, args, given, called) if isinstance(error, TypeError) else error
+    if better is not error:
+        better.__cause__ = error.__cause__  # what happened inside is of no interest
+        return better
+    said, ours = str(error), isinstance(error, MinigradError)
+    if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
+        return error
+    whose = _SAYS_WHOSE.match(said) or said.startswith(f"{called} ")
+    if whose and not isinstance(error, np.exceptions.AxisError):  # NumPy's "source: axis 9 is ..."
+        return error
+    needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
+    hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
+    return _rebuilt(error, _call_of(fn, args, given, called), said, hint)
 
 
 def refuse_out(method: str, out: Any) -> None:
@@ -330,12 +281,6 @@ def refuse_out(method: str, out: Any) -> None:
             f"{method}: out= would write a tensor's values where no gradient can follow; "
             "write y = ... instead"
         )
-
-
-_REBUILT = (
-    np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ZeroDivisionError, OperandError,
-    TypeError, ValueError,
-)  # fmt: skip
 
 
 def refuse_left_behind(op: Any, args: tuple) -> None:
@@ -350,45 +295,31 @@ def refuse_left_behind(op: Any, args: tuple) -> None:
 
 
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
-    """The same kind of error with the call before its message, so that `except` still fits.
+    """The same kind of error with the call before its message: what the doorway raises.
 
-    Of ops inside ops only the innermost, which failed, is explained. A new error gets the old one
-    as its cause here: `raise explain(error) from error` would make an unchanged error its own
-    cause, and that cycle would keep the arrays of all frames below it alive.
+    Of ops inside ops only the innermost, which failed, is explained.
     """
     refuse_left_behind(op, args)
     if getattr(error, "explained", False):
         return error
-    given = error
-    said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
-    hint = hint or _no_axis(error, op, params) or _unlike_lengths(error, args)
-    hint = hint or _no_loop(error, args) or _number_on_host(error, args)
+    call, said = call_text(op, args, params), str(error)
+    hint = hint_of_op(error, op, _named(op, args), args, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")
     if unexpected:  # Python names the function inside the op
         said = f"{op.name}{unexpected}{name}"
-    message = f"{call_text(op, args, params)}: {said}{hint}"
-    devices = {device_of(x) for x in _arrays_in(args)}
-    if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
-        message = (
-            f"{call_text(op, args, params)}: CuPy has no such function; compute it on the host, "
-            "with x.to('cpu')"
-        )
+    devices = {device_of(x) for x in arrays_in(args)}
     if len(devices) > 1:
-        message = (
-            f"{call_text(op, args, params)}: the arguments lie on different devices, "
-            f"{' and '.join(sorted(devices))}; move one with x.to(device)"
+        places = " and ".join(sorted(devices))
+        new = DeviceError(
+            f"{call}: the arguments lie on different devices, {places}; move one with x.to(device)"
         )
-        error = DeviceError(message)
-    elif kind := next((kind for kind in _REBUILT if isinstance(error, kind)), None):
-        error = kind(message)
-    else:
-        error.add_note(f"in {call_text(op, args, params)}{hint}")
-    if error is not given:
-        error.__cause__ = given
-    error.explained = True  # type: ignore[attr-defined]
-    return error
+        new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+        return new
+    if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
+        said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""
+    return _rebuilt(error, call, said, hint)
 
 
 def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:

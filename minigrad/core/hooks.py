@@ -212,12 +212,19 @@ def register_multi_grad_hook(tensors: Sequence, fn: Callable, mode: str = "all")
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: mode is 'all' or 'any', got {mode!r}")
+    if hasattr(tensors, "node") or not hasattr(tensors, "__iter__"):  # of a tensor: new rows
+        raise TypeError(
+            f"register_multi_grad_hook takes several tensors, [a, b], got {describe(tensors)}; "
+            "x.register_hook is for one, model.parameters() has those of a module"
+        )
     places = [_place(x, "register_multi_grad_hook") for x in tensors]
     shared = MultiGrad(len(places), fn, mode)
     return add([(place, "multi", (shared, i)) for i, place in enumerate(places)])
 
 
 def _place(x: Any, method: str) -> Any:
+    if not hasattr(x, "node"):
+        raise TypeError(f"{method} takes tensors, got {describe(x)}")
     if x.node is None:
         raise HookError(
             f"{method}: {describe(x)} does not require a gradient, so none will come. Make it "

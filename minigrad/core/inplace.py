@@ -147,16 +147,16 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     """x, after the write into its memory."""
     try:
         x._data[index] = value
-    except ValueError:
+    except ValueError as error:
         if getattr(getattr(x._data, "flags", None), "writeable", True):
             picked = np.shape(x._data[index])
-            if not np.ndim(value) or picked and _fits(np.shape(value), picked):
-                raise
-            why = "does not broadcast to it" if picked else no_number(np.shape(value))
-            raise ValueError(
-                f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
-                f"{describe(value)}, {why}"
-            ) from None
+            if np.ndim(value) and not (picked and _fits(np.shape(value), picked)):
+                why = "does not broadcast to it" if picked else no_number(np.shape(value))
+                raise ValueError(
+                    f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
+                    f"{describe(value)}, {why}"
+                ) from None
+            raise ValueError(f"{what}: x is {describe(x)}: {error}") from None
         raise ValueError(
             f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
             "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"

@@ -244,6 +244,7 @@ class Methods(AxisMethods):
 
     @teaching
     def view(self, *shape: Any, order: str = "C", dtype: Any = None) -> Any:
+        """mg.reshape, by PyTorch's name; NumPy's view of other dtypes is refused."""
         given = dtype if dtype is not None or len(shape) != 1 else shape[0]
         if isinstance(given, type | str | np.dtype):
             raise TypeError(

@@ -6,7 +6,7 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import refuse_out, taught, teaching
+from .errors import of_call, refuse_out, teaching
 from .registry import op
 
 Kind = TypeVar("Kind", bound=type)
@@ -67,16 +67,23 @@ def documented(kind: Kind) -> Kind:
     return kind
 
 
+_IN_LINALG = {
+    "cholesky", "det", "inv", "matrix_exp", "matrix_power", "pinv", "qr", "slogdet", "svd",
+}  # fmt: skip
+
+
 def _doc(name: str) -> str:
-    return f"mg.{name} of this tensor and the arguments"
+    space = "mg.linalg" if name in _IN_LINALG else "mg"
+    return f"{space}.{name} of this tensor and the arguments"
 
 
 def _method(name: str) -> Callable:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        fn = getattr(op, name)
         try:
-            return getattr(op, name)(self, *args, **kwargs)
-        except TypeError as error:
-            raise taught(error, getattr(op, name), (self, *args), kwargs) from error.__cause__
+            return fn(self, *args, **kwargs)
+        except Exception as error:
+            raise of_call(error, fn, (self, *args), kwargs)  # noqa: B904 (it knows its cause)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = _doc(name)

@@ -15,6 +15,7 @@ from ..backends.device import NO_MASKS
 from ..backends.dtypes import bfloat16
 from . import modes
 from .caches import cached
+from .errors import of_call
 from .registry import chosen_table, numpy_table, op, scipy_table
 from .spelling import INSTEAD_OF
 from .versions import note_write
@@ -285,7 +286,10 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
         args, kwargs = spelling.translate(name, args, kwargs)
-    return entry(*args, **kwargs)
+    try:
+        return entry(*args, **kwargs)
+    except Exception as error:
+        raise of_call(error, entry, args, kwargs, f"np.{name}")  # noqa: B904 (it knows its cause)
 
 
 _CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op

@@ -177,6 +177,10 @@ class Session:
 
 def clear_grads(tensors: Tensor | Iterable[Tensor]) -> None:
     """Set `.grad` of each tensor to None. A module's are mg.clear_grads(model.parameters())."""
+    if hasattr(tensors, "parameters") and callable(tensors):
+        raise TypeError(f"clear_grads: {describe(tensors)} is a module; pass model.parameters()")
+    if not hasattr(tensors, "__iter__"):
+        raise TypeError(f"clear_grads takes tensors, got {describe(tensors)}")
     for x in [tensors] if isinstance(tensors, Tensor) else tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"clear_grads takes tensors, got {describe(x)}")

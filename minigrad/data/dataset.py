@@ -179,6 +179,7 @@ def _stream(dataset: Any) -> Any:
     return dataset
 
 
+@teaching
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: np.random.Generator | None = None
 ) -> list[Subset]:
@@ -187,7 +188,7 @@ def random_split(
     With fractions what rounding leaves goes to the first parts, one row each, as in PyTorch.
     """
     n = len(dataset)
-    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and n != 1:
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9:
         sizes = [math.floor(n * share) for share in lengths]
         for i in range(n - sum(sizes)):
             sizes[i % len(sizes)] += 1

@@ -56,7 +56,11 @@ def broadcast(x: Any, root: int = 0) -> Any:
 
 
 def send(x: Any, to: int, tag: int = 0) -> None:
-    """Send x to one rank, which calls receive(like, source); no derivative."""
+    """Send x to one rank, which calls receive(like, source); no derivative.
+
+    tag: a number that both calls share, by which MPI tells messages apart. NCCL, which carries
+    arrays on GPUs, pairs them by their order alone: a ValueError there.
+    """
     _refuse_gradient(x, "send")
     here, x = world(), _contiguous(_array(x))
     _refuse_own(here, to, "send")
@@ -64,7 +68,10 @@ def send(x: Any, to: int, tag: int = 0) -> None:
 
 
 def receive(like: Any, source: int, tag: int = 0) -> Any:
-    """What the rank `source` sends: of the shape and dtype of `like`, which is left alone."""
+    """What the rank `source` sends: of the shape and dtype of `like`, which is left alone.
+
+    tag: that of the other rank's send.
+    """
     here = world()
     _refuse_own(here, source, "receive")
     y = array_module(_array(like)).empty_like(_contiguous(_array(like)))

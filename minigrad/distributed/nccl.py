@@ -197,10 +197,12 @@ class NCCLTransport:
         return self._run("reduceScatter", (whole, part), count, kind, _OPS["sum"])
 
     def send(self, buffer: Any, to: int, tag: int) -> Request:
+        _refuse_tag(tag)
         kind, count = _counted(buffer)
         return self._run("send", (buffer,), count, kind, to)
 
     def receive(self, buffer: Any, source: int, tag: int) -> Request:
+        _refuse_tag(tag)
         kind, count = _counted(buffer)
         return self._run("recv", (buffer,), count, kind, source)
 
@@ -278,6 +280,15 @@ class _Copied:
             return False
         self.here[...] = self.there.get().reshape(self.here.shape)
         return True
+
+
+def _refuse_tag(tag: int) -> None:
+    """ValueError for a tag, by which a message would be taken for another one in silence."""
+    if tag:
+        raise ValueError(
+            f"send and receive: tag={tag} over NCCL, which pairs messages by their order alone; "
+            "leave tag out, and receive in the order in which the other rank sends"
+        )
 
 
 def _counted(x: Any) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,15 @@ def checkpoint_sequential(
     With √n segments of n layers the memory of a backward grows as √n. For use_reentrant and
     preserve_rng_state see checkpoint.
     """
+    if not hasattr(layers, "__iter__") or isinstance(layers, Tensor):
+        raise TypeError(
+            "checkpoint_sequential takes a Sequential or a list of layers, "
+            f"checkpoint_sequential(layers, 4, x), got {describe(layers)}"
+        )
     layers = list(layers)
-    if not 1 <= segments <= len(layers):
+    if not isinstance(segments, Integral) or not 1 <= segments <= len(layers):
         raise ValueError(
-            f"checkpoint_sequential: {segments} segments of {len(layers)} layers; give 1 to "
+            f"checkpoint_sequential: {segments!r} segments of {len(layers)} layers; give 1 to "
             f"{len(layers)}, about the square root of it for the least memory"
         )
     bounds = [len(layers) * i // segments for i in range(segments + 1)]

@@ -220,7 +220,7 @@ class _Compiler:
             )
         wanted, found = set(places), {}
         leads = serial.leading_to(order, wanted)
-        cotangents = {place: self._seed(g, grad_outputs) for place, g in seeds.items()}
+        cotangents = {place: self._seed(g) for place, g in seeds.items()}
         keep = found.__setitem__
         serial.run(order, cotangents, keep, wanted, leads, False, self.pull)
         missing = [place for place in places if place not in found]
@@ -231,7 +231,7 @@ class _Compiler:
             )
         return [found.get(place) for place in places]
 
-    def _seed(self, g: Any, grad_outputs: Any) -> Traced:
+    def _seed(self, g: Any) -> Traced:
         """A cotangent: one of the inputs, or a constant."""
         found = self.tape.find(g)
         if isinstance(found, Outside) and found in self.known:

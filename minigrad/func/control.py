@@ -23,6 +23,7 @@ from ..ops.batching import align
 from ..ops.shape.splitting import unbind
 from . import tree
 from .batching import Batched
+from .levels import require_function
 
 __all__ = ["associative_scan", "cond", "fori_loop", "scan", "switch", "while_loop"]
 
@@ -110,6 +111,8 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     do, and each example selects. What a branch uses should then be among the operands: from a
     captured tensor a branch sees the values also of examples that do not take it.
     """
+    require_function("cond", true_fn)
+    require_function("cond", false_fn)
     pred = _condition("cond", pred)
     if not _differs(pred):
         return (true_fn if pred else false_fn)(*operands)
@@ -128,6 +131,10 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
     One branch runs, recorded as usual. Under vmap, where index differs from example to example,
     all branches run that an example takes, in the way of cond.
     """
+    if not hasattr(branches, "__getitem__") or isinstance(branches, Tensor):
+        raise TypeError(f"mg.func.switch takes a list of functions, got {describe(branches)}")
+    for branch in branches:
+        require_function("switch", branch)
     if not len(branches):
         raise TransformError("switch: there is no branch to choose from")
     given = index if hasattr(index, "dtype") else np.asarray(index)
@@ -154,6 +161,8 @@ def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
     the steps; mg.func.fixed_point has the gradient of a limit without them. Under vmap it runs
     until the last example is done; an example that is done keeps its state.
     """
+    require_function("while_loop", cond_fn)
+    require_function("while_loop", body_fn)
     state = tree.copied(init)
     while True:
         going = _condition("while_loop", cond_fn(state))
@@ -177,6 +186,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
 
     Under vmap the bounds may differ from example to example.
     """
+    require_function("fori_loop", body_fn)
     if not _differs(lower) and not _differs(upper):
         state = tree.copied(init)
         for i in range(operator.index(lower), operator.index(upper)):
@@ -208,6 +218,7 @@ def scan(
     the last to the first; each y stands where its x stood. Where there is no step, f is called
     once, on zeros, to learn the shapes of the ys, of which there are then none.
     """
+    require_function("scan", f)
     rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]
     if length is not None and operator.index(length) < 0:
         raise TransformError(f"scan: length is a number of steps, 0 or more, got {length}")
@@ -243,6 +254,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     fn is called on slices of many elements at once, so it must work along the axis element by
     element. Blelloch, Prefix sums and their applications, 1990.
     """
+    require_function("associative_scan", fn)
     xs = [as_tensor(x) for x in tree.leaves(elems)]
     lengths = {x.shape[axis] if -x.ndim <= axis < x.ndim else None for x in xs}
     if len(lengths) != 1 or None in lengths:

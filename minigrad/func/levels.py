@@ -242,7 +242,7 @@ def as_result(y: Any) -> Any:
 
 
 def require_function(what: str, fn: Any) -> None:
-    """TypeError where a transform is given what a function returned."""
+    """TypeError where something else, such as what a function returned, stands in its place."""
     if not callable(fn):
         raise TypeError(
             f"mg.func.{what} takes the function itself, f and not f(x); got {describe(fn)}"

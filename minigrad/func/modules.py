@@ -122,7 +122,9 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     For ensembles: vmap(lambda p, b: functional_call(models[0], (p, b), x))(parameters, buffers).
     The parameters are new leaves; those that are frozen in the modules are constants.
     """
-    models = list(models)
+    models = list(models) if hasattr(models, "__iter__") else [None]
+    if any(not hasattr(model, "named_parameters") for model in models):
+        raise TypeError("stack_module_state takes a list of modules, [first, second, …]")
     if not models:
         raise TransformError("stack_module_state: there is no module to stack")
     if any(type(model) is not type(models[0]) for model in models):

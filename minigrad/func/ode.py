@@ -17,6 +17,7 @@ from ..core.errors import ConvergenceError, TransformError, describe
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from . import tree
+from .levels import require_function
 
 __all__ = ["odeint"]
 
@@ -45,6 +46,7 @@ def odeint(
     or where a step has become too short. For stiff equations take another library. 16-bit states
     and times are computed with in float32.
     """
+    require_function("odeint", f)
     t = _widened(as_tensor(t))
     if t.ndim != 1 or not t.size or t.dtype.kind == "c":
         raise TransformError(f"odeint: t must be real times (n,), at least one; got {describe(t)}")

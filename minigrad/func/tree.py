@@ -14,6 +14,7 @@ import numpy as np
 from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor
+from .levels import require_function
 
 
 def _children(tree: Any) -> list | None:
@@ -104,6 +105,7 @@ def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
 
     The others must have the form of `tree`: TransformError names the place where one has not.
     """
+    require_function("tree_map", fn)
     if not others and isinstance(tree, Tensor):
         return fn(tree)
     rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]

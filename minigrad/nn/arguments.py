@@ -36,7 +36,7 @@ def check_arguments(kind: type, args: tuple, kwargs: Mapping[str, Any]) -> None:
         raise TypeError(said + tail) from None
     if getattr(init, "__module__", "").startswith(_OURS):
         for name, value in given.items():
-            _check_kind(kind, name, value, wanted.parameters[name].annotation)
+            _check_kind(kind, name, value, wanted.parameters[name])
 
 
 @cached("signatures of layers", max_entries=1024)
@@ -51,10 +51,13 @@ def _signature_of(init: Any) -> inspect.Signature | None:
     return inspect.signature(init, follow_wrapped=False) if plain else None
 
 
-def _check_kind(kind: type, name: str, value: Any, annotation: Any) -> None:
+def _check_kind(kind: type, name: str, value: Any, option: inspect.Parameter) -> None:
+    annotation = option.annotation
     choices = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     texts = [_PLAIN.get(choice) for choice in choices]
-    if value is None or None in texts or any(text and text[1](value) for text in texts):
+    if None in texts or any(text and text[1](value) for text in texts):
+        return
+    if value is None and option.default is None:
         return
     whole = " or ".join(text[0] for text in texts if text)
     tail = f". {_CALLED_THEN.format(kind.__name__)}" if _is_array(value) else ""
@@ -94,5 +97,5 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     bool: ("True or False", lambda value: not _is_array(value)),
     float: ("a number", lambda value: not _is_array(value)),
     str: ("a string", lambda value: not _is_array(value)),
-    type(None): ("None", lambda value: False),
+    type(None): ("None", lambda value: value is None),
 }

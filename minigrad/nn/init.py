@@ -8,6 +8,7 @@ Inside vmap its `randomness` says whether the examples share a draw, as of every
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -46,21 +47,38 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2 / (1 + slope**2))
 
 
+def fills(fn: Callable) -> Callable:
+    """Decorator: a layer, or None, in the place of the tensor is told what to pass."""
+
+    @wraps(fn)
+    def filled(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(tensor, "dtype"):
+            instead = f"; nn.init.{fn.__name__}(layer.weight) fills that of a layer"
+            raise TypeError(f"{fn.__name__} fills a tensor, got {describe(tensor)}{instead}")
+        return fn(tensor, *args, **kwargs)
+
+    return filled
+
+
+@fills
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
     return _write(tensor, val)
 
 
+@fills
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros."""
     return constant_(tensor, 0)
 
 
+@fills
 def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
     return constant_(tensor, 1)
 
 
+@fills
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator = None) -> Tensor:
     """Draw from the uniform distribution on [a, b); both parts of a complex tensor."""
     draw, last = generator or random.generator(), max(a, _last_below(b, tensor.dtype))
@@ -84,6 +102,7 @@ def _last_below(b: float, dtype: Any) -> float:
     return float(last if last < b else np.nextafter(last, np.asarray(-np.inf, dtype)))
 
 
+@fills
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator = None
 ) -> Tensor:
@@ -103,6 +122,7 @@ def _normal(draw: Any, mean: float, std: float, shape: tuple, is_complex: bool) 
     return mean + (re + 1j * im)
 
 
+@fills
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -136,6 +156,7 @@ def trunc_normal_(
     return _write_drawn(tensor, draw_values)
 
 
+@fills
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix: as much of x as has a place comes through unchanged."""
     if tensor.ndim != 2:
@@ -143,6 +164,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return _write(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
+@fills
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight (out, in, *kernel) that passes channels through: 1 in the middle."""
     if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
@@ -158,6 +180,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _write(tensor, values)
 
 
+@fills
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """gain · a random matrix with orthonormal rows (or columns, where there are fewer of them).
 
@@ -180,6 +203,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) 
     return _write_drawn(tensor, draw_values)
 
 
+@fills
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator = None
 ) -> Tensor:
@@ -198,6 +222,7 @@ def sparse_(
     return _write_drawn(tensor, draw_values)
 
 
+@fills
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -213,6 +238,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@fills
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0,
@@ -224,12 +250,14 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+@fills
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """Uniform on ±gain·√(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
     bound = gain * math.sqrt(6 / (sum(fans(tensor)) or 1))
     return uniform_(tensor, -bound, bound, generator)
 
 
+@fills
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """Normal with standard deviation gain·√(2 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / (sum(fans(tensor)) or 1)), generator)

@@ -45,7 +45,11 @@ def _cut(owner: str, x: Tensor, padding: Sequence[int], pairs: list[tuple[int, i
 
 
 class _Pad(Module):
-    """Base: `padding` is one width, or (left, right) of the last axis, then of the one before."""
+    """Base: `padding` is one width, or (left, right) of the last axis, then of the one before.
+
+    x has a channel axis before those, and perhaps a batch axis; around any array of enough axes a
+    constant goes, as in PyTorch.
+    """
 
     mode = "constant"
     dims = 0
@@ -60,11 +64,11 @@ class _Pad(Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim not in (self.dims + 1, self.dims + 2):
-            raise ValueError(
-                f"{type(self).__name__}: x must have {self.dims + 1} or {self.dims + 2} axes, got "
-                f"shape {x.shape}"
-            )
+        n = self.dims
+        if x.ndim < n or (self.mode != "constant" and x.ndim not in (n + 1, n + 2)):
+            axes = f"at least {n}" if self.mode == "constant" else f"{n + 1} or {n + 2}"
+            name = type(self).__name__
+            raise ValueError(f"{name}: x must have {axes} axes, got shape {x.shape}")
         return padded(type(self).__name__, x, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ..backends.device import array_module, device_of, plain_array, to_device, to_host
+from ..backends.device import (
+    array_module,
+    as_operand,
+    device_of,
+    to_device,
+    to_host,
+)
 from ..backends.dtypes import (
     accumulator,
     bfloat16,
@@ -25,8 +31,11 @@ _NUMBERS = (float, int, bool)
 
 
 def array_like(x: Any) -> Any:
-    """x itself if it is an array or a tensor (its dtype is NumPy's), else the NumPy array of it."""
-    return x if isinstance(getattr(x, "dtype", None), np.dtype) else plain_array(x)
+    """x itself if it is an array or a tensor (its dtype is NumPy's), else the NumPy array of it.
+
+    TypeError for text, None and other objects.
+    """
+    return x if isinstance(getattr(x, "dtype", None), np.dtype) else as_operand(x)
 
 
 def sortable(x: Any) -> Any:

@@ -11,6 +11,7 @@ from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
+from .axes import array_like
 from .batching import one_more_axis
 
 __all__ = ["ascontiguousarray", "astype", "contiguous", "copy", "positive", "to"]
@@ -49,6 +50,7 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
     dtype = resolve_dtype(dtype)
     if dtype is None:
         raise TypeError("astype: dtype=None; name one, as in x.astype(np.float64)")
+    x = array_like(x)
     if x.dtype == dtype and not copy:
         return x
     y = cast(x, dtype=dtype) if is_differentiable(dtype) else discretize(x, dtype=dtype)

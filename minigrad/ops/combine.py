@@ -109,8 +109,11 @@ def addbmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
 def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
     """x with every slice along axis whose p-norm is above maxnorm scaled down to it
 
-    Where the norm is maxnorm, or 0, the gradient is that of an unscaled slice.
+    Where the norm is maxnorm, or 0, the gradient is that of an unscaled slice. ValueError unless
+    p > 0 and maxnorm ≥ 0.
     """
+    if not (p > 0 and maxnorm >= 0):
+        raise ValueError(f"renorm: needs p > 0 and maxnorm ≥ 0; got p={p}, maxnorm={maxnorm}")
     x = array_like(x)
     others = tuple([i for i in range(x.ndim) if i != axis_of(axis, x.ndim)])
     size = op.vector_norm(x, ord=p, axis=others, keepdims=True)

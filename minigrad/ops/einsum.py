@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import plain_array
 from ..backends.dtypes import accumulator, common_dtype
 from ..backends.optional import optional
 from ..core.caches import cached
@@ -101,7 +102,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
         if operands and isinstance(operands[0], str):
             raise TypeError(f"einsum: the subscripts come first: einsum({operands[0]!r}, x, ...)")
         subscripts, operands = _from_lists((subscripts, *operands))
-    xs = [array_like(x) for x in operands]
+    xs = [plain_array(x) for x in operands]  # whatever is no number is named by its place here
     for i, x in enumerate(xs):
         if x.dtype.kind in "OUS":
             what = describe(operands[i])

@@ -128,3 +128,16 @@ def test_an_import_of_a_name_that_is_nowhere_is_pythons_error():
 def test_names_of_pytorchs_cuda_say_what_they_are_here(name):
     with pytest.raises(AttributeError, match=f"minigrad.cuda has no attribute '{name}'; here it"):
         getattr(mg.cuda, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "hint"),
+    [
+        ("stats", "Normal", "here it is mg.stats.norm"),
+        ("stats", "Categorical", "here it is mg.multinomial to draw"),
+        ("nn", "TransformerBlock", "here it is mg.nn.TransformerEncoderLayer"),
+    ],
+)
+def test_a_distribution_or_layer_of_another_name_says_what_it_is_here(module, name, hint):
+    with pytest.raises(AttributeError, match=f"minigrad.{module} has no .*; {hint}"):
+        getattr(getattr(mg, module), name)

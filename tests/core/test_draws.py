@@ -141,3 +141,11 @@ def test_complex_draws_differ_between_examples_or_are_the_same():
 def test_randint_takes_no_shape_for_a_bound(shape):
     with pytest.raises(TypeError, match=r"randint: low and high are one number each.*size="):
         mg.randint(10, shape)
+
+
+@pytest.mark.parametrize("state", [None, 7, {"host": {}}, [1, 2]])
+def test_what_is_no_state_of_the_generators_changes_none(state):
+    before = mg.get_rng_state()
+    with pytest.raises(TypeError, match=r"^set_rng_state takes what mg.get_rng_state\(\) returned"):
+        mg.set_rng_state(state)
+    assert mg.get_rng_state() == before

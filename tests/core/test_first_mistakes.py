@@ -329,3 +329,54 @@ def test_a_shape_within_a_shape_is_named(make):
 )
 def test_too_many_or_too_few_arguments_show_those_there_are(call, said):
     assert said in message(call, TypeError)
+
+
+LAYER = nn.Linear(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        (lambda: mg.clear_grads(LAYER), "is a module; pass model.parameters()"),
+        (lambda: mg.clear_grads(None), "clear_grads takes tensors, got None"),
+        (
+            lambda: nn.init.xavier_uniform_(LAYER),
+            "nn.init.xavier_uniform_(layer.weight) fills that",
+        ),
+        (lambda: nn.init.zeros_(None), "zeros_ fills a tensor, got None"),
+        (lambda: mg.register_multi_grad_hook(P, print), "takes several tensors, [a, b], got float"),
+        (
+            lambda: mg.register_multi_grad_hook(LAYER, print),
+            "model.parameters() has those of a mod",
+        ),
+        (lambda: mg.register_multi_grad_hook([P, 1.0], print), "takes tensors, got 1.0"),
+        (lambda: mg.func.stack_module_state(LAYER), "takes a list of modules, [first, second"),
+        (lambda: mg.func.stack_module_state([P]), "takes a list of modules, [first, second"),
+        (lambda: mg.checkpoint_sequential(LAYER, 2, X), "takes a Sequential or a list of layers"),
+    ],
+)
+def test_a_module_or_nothing_where_tensors_belong_is_told_what_to_pass(call, step):
+    assert step in message(call, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("cond", lambda f: mg.func.cond(True, f, f, X)),
+        ("switch", lambda f: mg.func.switch(0, [f], X)),
+        ("while_loop", lambda f: mg.func.while_loop(f, f, X)),
+        ("fori_loop", lambda f: mg.func.fori_loop(0, 2, f, X)),
+        ("scan", lambda f: mg.func.scan(f, X, X)),
+        ("associative_scan", lambda f: mg.func.associative_scan(f, X)),
+        ("odeint", lambda f: mg.func.odeint(f, X, [0.0, 1.0])),
+        ("tree_map", lambda f: mg.func.tree_map(f, [X])),
+    ],
+)
+def test_what_is_no_function_is_told_that_one_is_wanted(name, call):
+    said = message(lambda: call(X), TypeError)
+    assert said.startswith(f"mg.func.{name} takes the function itself, f and not f(x); got float64")
+
+
+def test_switch_takes_a_list_of_functions():
+    said = message(lambda: mg.func.switch(0, abs, X), TypeError)
+    assert said.startswith("mg.func.switch takes a list of functions, got <built-in function abs>")

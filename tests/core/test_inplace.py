@@ -351,3 +351,11 @@ def test_a_backward_may_look_for_writes_while_another_thread_writes():
     assert versions.written_after(shared, 0)[:2] == (0, 1)
     writers[0].join(timeout=10)
     assert versions.written_after(shared, 0)[:2] == (0, 2)
+
+
+def test_a_value_that_is_no_number_is_told_where_it_was_written():
+    x = mg.ones(2)
+    with pytest.raises(
+        ValueError, match=r"^x\[index\] = value: x is float64 \(2,\): could not con"
+    ):
+        x[0] = "a"

@@ -1,6 +1,7 @@
 """Every op that makes sense as one is a method; PyTorch's other names say what to write."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -155,3 +156,13 @@ def test_a_copy_has_the_order_in_memory_that_is_asked_for():
 def test_out_of_a_method_is_refused_with_what_to_write(name, args):
     with pytest.raises(TypeError, match=rf"{name}: out= .*write y = "):
         getattr(mg.tensor(np.eye(2)), name)(*args, out=np.eye(2))
+
+
+@pytest.mark.parametrize("name", [name for name in dir(X) if name[0] != "_"])
+def test_the_function_that_a_methods_docstring_names_is_there(name):
+    doc = inspect.getdoc(getattr(mg.Tensor, name)) or ""
+    named = re.match(r"mg\.([\w.]*\w)", doc)
+    found = mg
+    for part in named[1].split(".") if named else ():
+        found = getattr(found, part)
+    assert callable(found) is (named is not None)

@@ -161,6 +161,16 @@ def test_a_random_split_divides_the_rows(lengths, sizes):
         data.random_split(range(10), [7, 4])
 
 
+@pytest.mark.parametrize(("lengths", "sizes"), [([0.8, 0.2], [1, 0]), ([1], [1]), ([0, 1], [0, 1])])
+def test_one_row_goes_to_the_first_part_of_a_split_by_fractions(lengths, sizes):
+    assert [len(part) for part in data.random_split([7], lengths)] == sizes
+
+
+def test_lengths_that_are_no_list_show_the_call():
+    with pytest.raises(TypeError, match=r"^random_split\(dataset: range\(0, 5\), lengths: 0.8\): "):
+        data.random_split(range(5), 0.8)
+
+
 def test_the_text_is_whole_and_its_beginning_known():
     text = data.load_text()
     assert len(text) == 583_820 and len(set(text)) == 70 and text.isascii()

@@ -35,6 +35,13 @@ def test_a_dtype_that_nccl_does_not_know_is_refused():
     assert nccl._counted(np.zeros(2, np.complex64)) == (7, 4)
 
 
+@pytest.mark.parametrize("call", ["send", "receive"])
+def test_a_tag_by_which_nccl_cannot_tell_messages_apart_is_refused(call):
+    transport = nccl.NCCLTransport(comm=None, rank=0, size=2, stream=object())
+    with pytest.raises(ValueError, match="tag=3 over NCCL, which pairs messages by their order"):
+        getattr(transport, call)(np.zeros(2, np.float32), 1, 3)
+
+
 def test_a_call_that_never_ends_ends_the_process(monkeypatch, capsys):
     """NCCL waits for ever for a rank that has died; the guard does not."""
     left = []

@@ -205,3 +205,24 @@ def test_what_a_forward_of_any_options_raises_is_left_as_it_is():
             raise TypeError("inside")
 
     assert message(lambda: Loose()(X, mode="a")) == "inside"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: nn.Conv2d(None, 4, 3), "Conv2d: in_channels must be an integer, got None"),
+        (lambda: nn.LSTM(3, None), "LSTM: hidden_size must be an integer, got None"),
+        (lambda: nn.GroupNorm(None, 4), "GroupNorm: num_groups must be an integer, got None"),
+        (lambda: nn.MaxPool2d(None), "MaxPool2d: kernel_size must be an integer or a tuple of int"),
+    ],
+)
+def test_none_where_a_size_belongs_is_refused_by_name(make, said):
+    with pytest.raises(TypeError) as caught:
+        make()
+    assert str(caught.value).startswith(said)
+
+
+def test_none_is_taken_where_it_means_something():
+    assert nn.BatchNorm1d(3, momentum=None).momentum is None
+    assert nn.MaxPool1d(2, stride=None).stride == nn.MaxPool1d(2).stride
+    nn.Embedding(3, 2, padding_idx=None)

@@ -84,6 +84,8 @@ PAIRS = [
     ("LocalResponseNorm", (4,), {"beta": 0.5}, (2, 6, 3, 2)),
     ("ZeroPad1d", ((1, -1),), {}, (2, 3, 4)),
     ("ZeroPad3d", (1,), {}, (2, 2, 3, 4)),
+    ("ZeroPad2d", (1,), {}, (3, 4)),
+    ("ConstantPad1d", (2, 0.5), {}, (2, 2, 3, 4, 2)),
     ("ConstantPad2d", ((1, 2, 0, 3), 1.5), {}, (2, 2, 3, 4)),
     ("ReflectionPad1d", ((2, 1),), {}, (2, 3, 4)),
     ("ReflectionPad2d", ((1, 2, 1, 0),), {}, (2, 3, 4, 4)),
@@ -318,3 +320,11 @@ def test_a_layer_keeps_what_it_was_made_with_under_the_names_of_the_arguments(ki
 def test_padding_that_is_not_in_pairs_is_refused(kind):
     with pytest.raises(ValueError, match=rf"{kind}: padding is one width, or \(left, right\)"):
         getattr(nn, kind)((1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "axes"), [("ZeroPad2d", "at least 2"), ("ReflectionPad1d", "2 or 3")]
+)
+def test_padding_of_too_few_axes_is_refused(kind, axes):
+    with pytest.raises(ValueError, match=f"{kind}: x must have {axes} axes, got shape .4,."):
+        getattr(nn, kind)(1)(mg.ones(4))

@@ -97,3 +97,8 @@ def test_vmap_casts_the_whole_batch_at_once():
 def test_no_dtype_to_cast_to_is_refused():
     with pytest.raises(TypeError, match="astype: dtype=None; name one"):
         mg.ones(2).astype(None)
+
+
+def test_a_list_or_a_number_is_cast_as_an_array_is():
+    np.testing.assert_array_equal(mg.astype([1.7, -2.2], int), [1, -2])
+    assert mg.astype(1.5, mg.float32).dtype == np.float32

@@ -97,6 +97,12 @@ def test_renorm_scales_long_slices_alone():
     np.testing.assert_allclose(y, expected, rtol=1e-6)  # PyTorch adds 1e-7 to the norm
 
 
+@pytest.mark.parametrize(("p", "maxnorm"), [(2.0, -1.0), (0.0, 1.0), (-2.0, 1.0), (2.0, np.nan)])
+def test_renorm_refuses_what_is_no_norm_and_no_bound(p, maxnorm):
+    with pytest.raises(ValueError, match=r"renorm: needs p > 0 and maxnorm ≥ 0; got p="):
+        mg.renorm(A, p, 0, maxnorm)
+
+
 def test_renorm_of_a_slice_of_zeros_has_the_gradient_of_what_is_not_scaled():
     x = mg.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
     mg.renorm(x, 2.0, 0, 1.0).sum().backward()

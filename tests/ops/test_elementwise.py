@@ -8,6 +8,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.registry import op
+from minigrad.testing import samples
+from minigrad.testing.spec import specs
 
 DTYPES = ["float16", "float32", "float64", "bfloat16"]
 
@@ -330,3 +332,33 @@ def test_what_is_raised_to_nothing_has_no_slope_wherever_it_is(exponent):
     y = x**exponent
     np.testing.assert_array_equal(y.data, 1)
     np.testing.assert_array_equal(mg.grad(y.sum(), x).data, 0)
+
+
+# -- Python's numbers ------------------------------------------------------------------------
+
+
+def elementwise_calls():
+    """(call, one entry of each argument, parameters) of every elementwise op's first sample."""
+    assert samples
+    for name, spec in specs.items():
+        entry = getattr(op, name, None)
+        if getattr(entry, "kind", "") != "elementwise":
+            continue
+        sample = next(iter(spec.samples(np.random.default_rng(0), np.dtype("float64"))), None)
+        if sample is not None and all(isinstance(x, np.ndarray) and x.size for x in sample.args):
+            numbers = [x.flat[0].item() for x in sample.args]
+            yield pytest.param(spec.call, numbers, sample.params, id=name)
+
+
+@pytest.mark.parametrize(("call", "numbers", "params"), [*elementwise_calls()])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_give_what_arrays_of_no_axes_give(call, numbers, params):
+    expected = call(*[mg.tensor(x) for x in numbers], **params)
+    found = call(*numbers, **params)
+    np.testing.assert_array_equal(np.asarray(found), expected.numpy())
+    assert np.asarray(found).dtype == expected.dtype
+
+
+def test_a_number_beside_an_array_stays_weak():
+    x = np.ones(2, np.float32)
+    assert mg.clip(x, 0, 0.5).dtype == mg.where(x > 0, x, 0.5).dtype == np.float32

@@ -35,3 +35,16 @@ def test_each_example_may_have_targets_of_its_own(name):
     rows = vmap(vmap(loss))(X[:, :, None], targets.reshape(3, 2, 1, *targets.shape[2:]))
     assert rows.shape == (3, 2)
     np.testing.assert_allclose(rows.mean(axis=1), vmap(loss)(X, targets), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("target", "weight", "said"),
+    [
+        (np.ones((2, 1), int), None, r"target must be 2 class indices .* got int64 \(2, 1\)"),
+        (np.ones((0, 2), int), None, r"target must be 2 class indices .* got int64 \(0, 2\)"),
+        (np.ones(2, int), np.ones(4), r"weight must have shape \(3,\), got \(4,\)"),
+    ],
+)
+def test_a_target_or_weight_of_another_shape_is_refused(target, weight, said):
+    with pytest.raises(ValueError, match=f"multi_margin: {said}"):
+        mg.multi_margin(mg.ones(2, 3), target, weight=weight)

@@ -39,7 +39,7 @@ def _product(a: Any, b: Any, y: Any) -> None:
 def self_attention(x, *, heads, scale, time=0, is_causal=False):
     """y = P v, P = softmax(scale q kᵀ), of each head ;  q, k, v = split_heads(x)
 
-    gq = dS k, gk = dSᵀ q, gv = Pᵀ g,  dS = scale P ∘ (g vᵀ − Σ P ∘ g vᵀ)
+    gq = dS k, gk = dSᵀ q, gv = Pᵀ g,  dS = scale P ∘ (g vᵀ − Σ P ∘ g vᵀ).
     x (L, N, 3·heads·d) -> y (L, N, heads·d); with time=1 both begin with (N, L). is_causal: query i
     takes the keys 0 … i. P (N, heads, L, L) is kept for the backward.
     """

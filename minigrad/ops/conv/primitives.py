@@ -30,7 +30,7 @@ from .images import beside, widened
 def conv(x, w, b=None, *, how, groups=1):
     """y[n,o,i] = Σ_{c,k} w[o,c,k] x[n,c, stride·i + dilation·k − padding] + b[o]
 
-    gx = conv_dx(g, w̄), gw = conv_dw(g, x̄), gb = Σ g over batch and space
+    gx = conv_dx(g, w̄), gw = conv_dw(g, x̄), gb = Σ g over batch and space ;
     x (N, C, *size), w (O, C/groups, *kernel), b (O,) -> y (N, O, *out)
     """
     (x, w), dtype = widened(x, w)

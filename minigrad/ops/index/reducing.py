@@ -29,8 +29,7 @@ _REDUCE = ("sum", "mean", "prod", "amax", "amin")
 
 @primitive(differentiable=False)
 def scatter_places(index, *, axis, shape, lead=0):
-    """For each entry of index its place in x, counted along all of x: x.ravel()[places] are the
-    x[index[i, j], j] (axis=0).
+    """Where the entries x[index[i, j], j] (axis=0) stand in x.ravel(), one after the other.
 
     index (…, k, l) with `lead` axes of examples in front -> (…, k l).  shape: that of x.
     """

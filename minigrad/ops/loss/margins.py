@@ -95,7 +95,7 @@ def multi_margin(
     """
     rows, t = _as_rows("multi_margin", x), constant_of_each(array_like(target))
     n, c = rows.shape
-    if t.size != n or t.dtype.kind not in "iu":
+    if t.size != n or t.ndim > 1 or t.dtype.kind not in "iu":
         raise ValueError(
             f"multi_margin: target must be {n} class indices for x {array_like(x).shape}, got "
             f"{t.dtype} {t.shape}"
@@ -109,7 +109,10 @@ def multi_margin(
     t, whole = t.reshape(-1, 1), t.ndim == 1
     excess = op.relu(margin - op.take_along_axis(rows, t, axis=1) + rows) ** p
     if weight is not None:
-        excess = excess * op.take(array_like(weight), t)
+        weight = array_like(weight)
+        if weight.shape != (c,):
+            raise ValueError(f"multi_margin: weight must have shape ({c},), got {weight.shape}")
+        excess = excess * op.take(weight, t)
     others = op.where(constant_like(np.arange(c), rows) == t, 0, excess)
     y = op.sum(others, axis=1) / c
     return reduced("multi_margin", y if array_like(x).ndim == 2 or whole else y[0], reduction)

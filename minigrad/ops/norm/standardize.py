@@ -89,7 +89,7 @@ def _centred(x: Any, mean: Any, centre: bool, out: Any) -> Any:
 def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=True, running=None):
     """y = x̂ weight + bias, x̂ = (x − mean x)·r, r = 1/√(var x + eps), over the axes `axis`
 
-    gx = r (u − mean u − x̂ mean(u x̂)) with u = g weight ;  gweight = Σ g x̂ ;  gbias = Σ g
+    gx = r (u − mean u − x̂ mean(u x̂)) with u = g weight ;  gweight = Σ g x̂ ;  gbias = Σ g.
     weight and bias broadcast against x. centre=False leaves out the means (rms_norm). running:
     (mean, var, momentum), arrays of one entry for each channel (axis 1), moved in place. 16-bit
     floats are computed in float32.
