@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import bfloat16
+from .dtypes import KINDS, bfloat16
 
 
 class DeviceError(RuntimeError):
@@ -37,7 +37,12 @@ def as_operand(x: Any) -> Any:
     NumPy would compute with objects one by one, and no gradient could follow.
     """
     array = plain_array(x)
-    if array is not x and array.dtype.kind in "OSUMm":
+    if array.dtype.kind not in KINDS:
+        if array is x:
+            raise OperandError(
+                f"an array of {array.dtype} holds no numbers that an op computes with; "
+                "x.astype(float) makes some, if its entries are numbers"
+            )
         raise OperandError(
             f"{x!r:.60} ({type(x).__name__}) is neither a tensor nor an array nor a number; give "
             "float(x) for a number of another kind, mg.stack([...]) for several tensors"

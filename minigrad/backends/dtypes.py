@@ -17,6 +17,7 @@ except ImportError:  # the extra `full` brings it
 INSTALL = "pip install '/path/to/the/checkout[full]'"
 NUMBERS = (float, int, complex, bool)
 WITHOUT_DTYPE = {*NUMBERS, type(None)}
+KINDS = "biufcV"  # of dtypes that a tensor may have; V is that of bfloat16
 _NUMPYS = {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
 
 

@@ -17,7 +17,7 @@ static parameters has `**params` there, too.
             v0 = x0
             n0 = None
             data = x1._data
-        elif type(x0) is ndarray and isinstance(x1, Tensor):
+        elif type(x0) is ndarray and x0.dtype.kind in KINDS and isinstance(x1, Tensor):
             data = v0 = x0
             n0 = None
         else:
@@ -96,7 +96,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import NUMBERS, bfloat16, plain_numbers
+from ..backends.dtypes import KINDS, NUMBERS, bfloat16, plain_numbers
 from . import events, modes
 from .careful import as_result
 from .errors import RuleError, explain
@@ -109,7 +109,7 @@ _KNOWN = {
     "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,
     "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
     "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
-    "as_result": as_result, "plain_numbers": plain_numbers,
+    "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
 }  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
     if others:  # with no tensor among them the call gives an array
         beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"
-        lines += [f"elif type(x{i}) is ndarray and {beside}:"]
+        lines += [f"elif type(x{i}) is ndarray and x{i}.dtype.kind in KINDS and {beside}:"]
         lines += [f" {'data = ' if large else ''}v{i} = x{i}", *no_node]
     if op.arrays[i] in op.optional:
         lines += [f"elif x{i} is None:", f" v{i} = None", *no_node]

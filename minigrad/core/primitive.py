@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
+from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
 from . import events, modes
 from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
 from .errors import explain, operand, refuse_left_behind, taught, teaching
@@ -184,7 +184,8 @@ class Primitive(Extensible, Differentiable):
                 weak = True
                 arrays.append(x)
             else:
-                arrays.append(x if type(x) is _ndarray else operand(x, self, args, params))
+                plain = type(x) is _ndarray and x.dtype.kind in KINDS
+                arrays.append(x if plain else operand(x, self, args, params))
             bit += bit
         if weak:
             arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)

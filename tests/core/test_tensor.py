@@ -126,6 +126,25 @@ def test_a_tensor_is_unequal_to_what_is_no_number(other):
     assert (x == other) is False and (other == x) is False and (x != other) is True
 
 
+@pytest.mark.parametrize("entries", [[1, 2], ["1", "2"]], ids=["objects", "text"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, a: x * a,
+        lambda x, a: a * x,
+        lambda x, a: np.add(x, a),
+        lambda x, a: mg.concatenate([x, a]),
+        lambda x, a: mg.where(x > 1, x, a),
+        lambda x, a: mg.add(a, a),
+    ],
+    ids=["after", "before", "NumPy's function", "one of several", "chosen", "no tensor"],
+)
+def test_an_array_without_numbers_is_no_operand(call, entries):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"holds no numbers .* x\.astype\(float\)"):
+        call(x, np.array(entries, object if entries[0] == 1 else None))
+
+
 @pytest.mark.parametrize("operand", [Fraction(1, 2), "a", [Fraction(1, 2), 1], object()])
 @pytest.mark.parametrize("compute", [lambda x, b: x * b, lambda x, b: b + x, mg.maximum])
 def test_no_op_computes_with_objects_one_by_one(operand, compute):
