@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.primitive import Primitive
+from ..engine.contributions import unbroadcast
 from .spec import OpSpec, Point, Sample
 
 Rules = dict[str, Callable]
@@ -118,3 +119,30 @@ def both_dx(g: tuple, x: Any) -> Any:
     """Its rule; the cotangent of a result that was not used is None."""
     s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
     return s * np.cos(x) - c * np.sin(x)
+
+
+# -- the sine and the product, of which many plants are made -----------------------------------
+
+SINE: Rules = {"x": lambda g, x: g * np.cos(x)}
+OFF = 1 + 1e-3
+
+
+def sine_off(wrong: Callable) -> Rules:
+    """The sine's rule, off by 0.1 % where wrong(g, x) says so of arrays."""
+
+    def rule(g, x):
+        found = isinstance(g, np.ndarray) and isinstance(x, np.ndarray) and wrong(g, x)
+        return g * np.cos(x) * (OFF if found else 1.0)
+
+    return {"x": rule}
+
+
+def times(a: Any, b: Any) -> Any:
+    """The product."""
+    return a * b
+
+
+PRODUCT: Rules = {
+    "a": lambda g, b, a_shape: unbroadcast(g * b, a_shape),
+    "b": lambda g, a, b_shape: unbroadcast(g * a, b_shape),
+}

@@ -8,21 +8,8 @@ import numpy as np
 from ..core.modes import state
 from ..core.tensor import Tensor
 from ..engine.contributions import unbroadcast
-from .plant import Plant, numbers, pairs, plant, vectors
+from .plant import OFF, PRODUCT, SINE, Plant, numbers, pairs, plant, sine_off, times, vectors
 from .spec import Sample
-
-_SINE = {"x": lambda g, x: g * np.cos(x)}
-_OFF = 1 + 1e-3
-
-
-def _when(wrong):
-    """The sine's rule, off by 0.1 % where wrong(g, x) says so of arrays."""
-
-    def rule(g, x):
-        found = isinstance(g, np.ndarray) and isinstance(x, np.ndarray) and wrong(g, x)
-        return g * np.cos(x) * (_OFF if found else 1.0)
-
-    return {"x": rule}
 
 
 def _alike(x):
@@ -46,7 +33,7 @@ def _total_off(wrong):
 
     def rule(g, x):
         off = isinstance(x, np.ndarray) and wrong(x)
-        return g * np.cos(x) * (_OFF if off else 1.0)
+        return g * np.cos(x) * (OFF if off else 1.0)
 
     return {"x": rule}
 
@@ -66,19 +53,9 @@ def _conjugate_off(wrong):
 
     def rule(g, x):
         off = isinstance(x, np.ndarray) and wrong(x)
-        return g * np.conj(np.cos(x)) * (_OFF if off else 1.0)
+        return g * np.conj(np.cos(x)) * (OFF if off else 1.0)
 
     return {"x": rule}
-
-
-def _times(a, b):
-    return a * b
-
-
-_PRODUCT = {
-    "a": lambda g, b, a_shape: unbroadcast(g * b, a_shape),
-    "b": lambda g, a, b_shape: unbroadcast(g * a, b_shape),
-}
 
 
 def _product_off(wrong):
@@ -86,9 +63,9 @@ def _product_off(wrong):
 
     def rule(g, a, b, a_shape):
         arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        return unbroadcast(g * b, a_shape) * (_OFF if arrays and wrong(a, b) else 1.0)
+        return unbroadcast(g * b, a_shape) * (OFF if arrays and wrong(a, b) else 1.0)
 
-    return {**_PRODUCT, "a": rule}
+    return {**PRODUCT, "a": rule}
 
 
 def _product_of_zeros_off(g, a, b, a_shape):
@@ -116,7 +93,7 @@ def _with_batch_rule(wrong):
 
     def adapt(entry):
         def rule(op, xs, batched, params):
-            return op(xs[0]) * (_OFF if "wrong" in entry.name and wrong(xs[0]) else 1.0)
+            return op(xs[0]) * (OFF if "wrong" in entry.name and wrong(xs[0]) else 1.0)
 
         entry.batch(rule)
         return entry
@@ -146,32 +123,32 @@ def _printing_less(g, x):
 
 
 def _other_inferred(x):
-    return np.sin(x) * (_OFF if state.inference else 1.0)
+    return np.sin(x) * (OFF if state.inference else 1.0)
 
 
-_TOTAL = {"forward": _total, "right": _SINE, "samples": vectors(8)}
-_ROWS = {"forward": np.sin, "right": _SINE, "samples": vectors(5, (3, 4))}
+_TOTAL = {"forward": _total, "right": SINE, "samples": vectors(8)}
+_ROWS = {"forward": np.sin, "right": SINE, "samples": vectors(5, (3, 4))}
 
 PLAIN: list[Plant] = [
     plant(
         "equal cotangents", "wrong for equal cotangents, as a mean brings", **_ROWS,
-        wrong=_when(lambda g, x: _alike(g) and g.flat[0] != 1),
+        wrong=sine_off(lambda g, x: _alike(g) and g.flat[0] != 1),
     ),
     plant(
         "positive cotangents", "wrong for cotangents that are all positive", **_ROWS,
-        wrong=_when(lambda g, x: _of_sign(1, g)),
+        wrong=sine_off(lambda g, x: _of_sign(1, g)),
     ),
     plant(
         "square", "wrong for square matrices, as in no sample", **_ROWS,
-        wrong=_when(lambda g, x: x.ndim == 2 and x.shape[0] == x.shape[1] > 1),
+        wrong=sine_off(lambda g, x: x.ndim == 2 and x.shape[0] == x.shape[1] > 1),
     ),
     plant(
         "one row", "wrong for a matrix of one row, as in no sample", **_ROWS,
-        wrong=_when(lambda g, x: x.ndim == 2 and x.shape[0] == 1 < x.shape[1]),
+        wrong=sine_off(lambda g, x: x.ndim == 2 and x.shape[0] == 1 < x.shape[1]),
     ),
     plant(
         "power of two", "wrong for 16 elements, as in no sample", **_ROWS,
-        wrong=_when(lambda g, x: x.shape == (16,)),
+        wrong=sine_off(lambda g, x: x.shape == (16,)),
     ),
     plant(
         "all equal", "wrong where all elements are equal", **_TOTAL,
@@ -196,13 +173,13 @@ PLAIN: list[Plant] = [
         dtypes=("float64", "complex128"),
     ),
     plant(
-        "zeros beside", "wrong for an argument of zeros beside another", forward=_times,
-        right=_PRODUCT, wrong={**_PRODUCT, "a": _product_of_zeros_off},
+        "zeros beside", "wrong for an argument of zeros beside another", forward=times,
+        right=PRODUCT, wrong={**PRODUCT, "a": _product_of_zeros_off},
         samples=pairs(((4,), (4,))),
     ),
     plant(
-        "row by column", "wrong for a column times a row, as in no sample", forward=_times,
-        right=_PRODUCT, wrong=_product_off(_is_outer), samples=pairs(((3, 4), (3, 4))),
+        "row by column", "wrong for a column times a row, as in no sample", forward=times,
+        right=PRODUCT, wrong=_product_off(_is_outer), samples=pairs(((3, 4), (3, 4))),
     ),
     plant(
         "second at ties", "the second derivative is wrong where two elements are equal", **_TOTAL,
@@ -214,16 +191,16 @@ PLAIN: list[Plant] = [
     ),
     plant(
         "detached tangent", "the jvp rule is right, and has no derivative by the tangent",
-        forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(5), call=_with_detached_tangents,
+        forward=np.sin, right=SINE, wrong=SINE, samples=vectors(5), call=_with_detached_tangents,
     ),
     plant(
         "numbers in a batch", "vmap is wrong for examples without axes, as no sample is",
-        forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(5),
+        forward=np.sin, right=SINE, wrong=SINE, samples=vectors(5),
         call=_with_batch_rule(lambda x: x.ndim == 1),
     ),
     plant(
         "scattered batch", "vmap is wrong for examples that lie apart in memory", forward=np.sin,
-        right=_SINE, wrong=_SINE, samples=vectors(5), call=_with_batch_rule(_scattered),
+        right=SINE, wrong=SINE, samples=vectors(5), call=_with_batch_rule(_scattered),
     ),
     plant(
         "matrix returned", "a rule returns a numpy.matrix, of which * is a product of matrices",
@@ -231,14 +208,14 @@ PLAIN: list[Plant] = [
     ),
     plant(
         "seed set", "the op sets the seed of numpy.random", forward=np.sin,
-        wrong_forward=_seeding, right=_SINE, wrong=_SINE, samples=vectors(5),
+        wrong_forward=_seeding, right=SINE, wrong=SINE, samples=vectors(5),
     ),
     plant(
         "print options", "a rule sets NumPy's print options, and leaves them so", forward=np.sin,
-        right=_SINE, wrong={"x": _printing_less}, samples=vectors(5),
+        right=SINE, wrong={"x": _printing_less}, samples=vectors(5),
     ),
     plant(
         "inference", "the value is another in inference_mode", forward=np.sin,
-        wrong_forward=_other_inferred, right=_SINE, wrong=_SINE, samples=vectors(5),
+        wrong_forward=_other_inferred, right=SINE, wrong=SINE, samples=vectors(5),
     ),
 ]  # fmt: skip

@@ -5,28 +5,28 @@ from threading import current_thread, main_thread
 import numpy as np
 
 from ..engine.contributions import unbroadcast
-from .plant import Plant, both_dx, numbers, pairs, plant, vectors
+from .plant import (
+    OFF,
+    PRODUCT,
+    SINE,
+    Plant,
+    both_dx,
+    numbers,
+    pairs,
+    plant,
+    sine_off,
+    times,
+    vectors,
+)
 from .spec import Sample
 
-_SINE = {"x": lambda g, x: g * np.cos(x)}
-_OFF = 1 + 1e-3
 _kept: list = []
-
-
-def _when(wrong):
-    """The sine's rule, off by 0.1 % where wrong(g, x) says so of arrays."""
-
-    def rule(g, x):
-        found = isinstance(g, np.ndarray) and isinstance(x, np.ndarray) and wrong(g, x)
-        return g * np.cos(x) * (_OFF if found else 1.0)
-
-    return {"x": rule}
 
 
 def _with_graph(wrong):
     """The sine's rule, off by 0.1 % where wrong(x) says so of tensors."""
     return {
-        "x": lambda g, x: g * np.cos(x) * (_OFF if hasattr(x, "node") and wrong(x) else 1.0),
+        "x": lambda g, x: g * np.cos(x) * (OFF if hasattr(x, "node") and wrong(x) else 1.0),
     }
 
 
@@ -57,7 +57,7 @@ def _off_where(wrong):
     """The rule of the sum of squares, off by 0.1 % where wrong(axis, keepdims) says so."""
 
     def rule(g, x, axis, keepdims):
-        return _squares_dx(g, x, axis, keepdims) * (_OFF if wrong(axis, keepdims) else 1.0)
+        return _squares_dx(g, x, axis, keepdims) * (OFF if wrong(axis, keepdims) else 1.0)
 
     return {"x": rule}
 
@@ -75,7 +75,7 @@ def _first_axis(rng, dtype):
 def _squares_with_jvp(entry):
     def rule(x_t, x, axis, keepdims):
         off = "wrong" in entry.name and isinstance(axis, int) and axis < 0
-        return (2 * x * x_t * (_OFF if off else 1.0)).sum(axis=axis, keepdims=keepdims)
+        return (2 * x * x_t * (OFF if off else 1.0)).sum(axis=axis, keepdims=keepdims)
 
     entry.jvp(rule)
     return entry
@@ -100,23 +100,13 @@ def _widens(x_t, x):
     return x_t.astype(np.float64)
 
 
-def _times(a, b):
-    return a * b
-
-
-_PRODUCT = {
-    "a": lambda g, b, a_shape: unbroadcast(g * b, a_shape),
-    "b": lambda g, a, b_shape: unbroadcast(g * a, b_shape),
-}
-
-
 def _product_off(wrong):
     """The product's rules, off by 0.1 % in the first where wrong(a, b) says so."""
 
     def rule(g, a, b, a_shape):
-        return unbroadcast(g * b, a_shape) * (_OFF if wrong(a, b) else 1.0)
+        return unbroadcast(g * b, a_shape) * (OFF if wrong(a, b) else 1.0)
 
-    return {**_PRODUCT, "a": rule}
+    return {**PRODUCT, "a": rule}
 
 
 def _differ_in_the_middle(a, b):
@@ -127,7 +117,7 @@ def _with_tied_tangents(entry):
     def rule(a, b, a_t, b_t):
         off = "wrong" in entry.name and a is b
         t = (0.0 if a_t is None else a_t * b) + (0.0 if b_t is None else a * b_t)
-        return t * (_OFF if off else 1.0)
+        return t * (OFF if off else 1.0)
 
     entry.jvp(rule)
     return entry
@@ -145,7 +135,7 @@ def _three_dx(g, x):
 def _three_off(wrong):
     def rule(g, x):
         off = wrong(sum(t is None for t in (g[0], g[1], g[2])), hasattr(x, "node"))
-        return _three_dx(g, x) * (_OFF if off else 1.0)
+        return _three_dx(g, x) * (OFF if off else 1.0)
 
     return {"x": rule}
 
@@ -161,11 +151,11 @@ def _volume_dx(g, a, b, c, needs):
 
 
 def _volume_off(g, a, b, c, needs):
-    return [x * (_OFF if sum(needs) == 2 else 1.0) for x in _volume_dx(g, a, b, c, needs)]
+    return [x * (OFF if sum(needs) == 2 else 1.0) for x in _volume_dx(g, a, b, c, needs)]
 
 
 def _volume_of_one(g, a, b, c, needs):
-    return [x * (_OFF if a is b and b is c else 1.0) for x in _volume_dx(g, a, b, c, needs)]
+    return [x * (OFF if a is b and b is c else 1.0) for x in _volume_dx(g, a, b, c, needs)]
 
 
 def _three_arguments(rng, dtype):
@@ -191,38 +181,38 @@ _AXES = {"forward": _squares, "arrays": ("x",), "defaults": {"axis": 0, "keepdim
 
 RARE: list[Plant] = [
     plant(
-        "wide rows", "wrong for a cotangent in rows of a wider array", forward=np.sin, right=_SINE,
-        wrong=_when(lambda g, x: _in_wide_rows(g)), samples=vectors((3, 4)),
+        "wide rows", "wrong for a cotangent in rows of a wider array", forward=np.sin, right=SINE,
+        wrong=sine_off(lambda g, x: _in_wide_rows(g)), samples=vectors((3, 4)),
     ),
     plant(
         "input in wide rows", "wrong for an argument in rows of a wider array", forward=np.sin,
-        right=_SINE, wrong=_when(lambda g, x: _in_wide_rows(x)), samples=vectors((3, 4)),
+        right=SINE, wrong=sine_off(lambda g, x: _in_wide_rows(x)), samples=vectors((3, 4)),
     ),
     plant(
         "permuted input", "wrong for an argument whose first two axes memory has the other way",
-        forward=np.sin, right=_SINE, wrong=_when(lambda g, x: _is_permuted(x)),
+        forward=np.sin, right=SINE, wrong=sine_off(lambda g, x: _is_permuted(x)),
         samples=vectors((2, 3, 2)),
     ),
     plant(
         "repeated row", "wrong for a cotangent whose rows are one and the same", forward=np.sin,
-        wrong=_when(lambda g, x: 0 in g.strides and any(g.strides)), right=_SINE,
+        wrong=sine_off(lambda g, x: 0 in g.strides and any(g.strides)), right=SINE,
         samples=vectors((3, 4)),
     ),
     plant(
-        "odd address", "wrong for a cotangent at an odd address", forward=np.sin, right=_SINE,
-        wrong=_when(lambda g, x: not g.flags.aligned), samples=vectors(5),
+        "odd address", "wrong for a cotangent at an odd address", forward=np.sin, right=SINE,
+        wrong=sine_off(lambda g, x: not g.flags.aligned), samples=vectors(5),
     ),
     plant(
-        "NaN swallowed", "a cotangent of NaN becomes 0", forward=np.sin, right=_SINE,
+        "NaN swallowed", "a cotangent of NaN becomes 0", forward=np.sin, right=SINE,
         wrong={"x": _mended}, samples=vectors(5),
     ),
     plant(
-        "cut", "cotangents are cut at a million", forward=np.sin, right=_SINE, wrong={"x": _cut},
+        "cut", "cotangents are cut at a million", forward=np.sin, right=SINE, wrong={"x": _cut},
         samples=vectors(5),
     ),
     plant(
-        "other thread", "wrong in any thread but the main one", forward=np.sin, right=_SINE,
-        wrong=_when(lambda g, x: current_thread() is not main_thread()), samples=vectors(5),
+        "other thread", "wrong in any thread but the main one", forward=np.sin, right=SINE,
+        wrong=sine_off(lambda g, x: current_thread() is not main_thread()), samples=vectors(5),
     ),
     plant(
         "axis None", "wrong over all axes, as in no sample", **_AXES, right={"x": _squares_dx},
@@ -249,21 +239,21 @@ RARE: list[Plant] = [
     ),
     plant(
         "empty tangent", "the jvp rule fails on arrays without elements", forward=np.sin,
-        right=_SINE, wrong=_SINE, samples=vectors(5), call=_sine_with_jvp(_fails_if_empty),
+        right=SINE, wrong=SINE, samples=vectors(5), call=_sine_with_jvp(_fails_if_empty),
     ),
     plant(
-        "tangent's dtype", "the jvp rule answers float32 in float64", forward=np.sin, right=_SINE,
-        wrong=_SINE, samples=vectors(5), call=_sine_with_jvp(_widens),
+        "tangent's dtype", "the jvp rule answers float32 in float64", forward=np.sin, right=SINE,
+        wrong=SINE, samples=vectors(5), call=_sine_with_jvp(_widens),
         dtypes=("float64", "float32"),
     ),
     plant(
-        "tangent cut", "the jvp rule cuts tangents at 1,000", forward=np.sin, right=_SINE,
-        wrong=_SINE, samples=vectors(5),
+        "tangent cut", "the jvp rule cuts tangents at 1,000", forward=np.sin, right=SINE,
+        wrong=SINE, samples=vectors(5),
         call=_sine_with_jvp(lambda x_t, x: np.minimum(np.maximum(x_t, -1e3), 1e3)),
     ),
     plant(
         "tied tangents", "the jvp rule is wrong where both arguments are one tensor",
-        forward=_times, right=_PRODUCT, wrong=_PRODUCT, samples=pairs(((4,), (4,))),
+        forward=times, right=PRODUCT, wrong=PRODUCT, samples=pairs(((4,), (4,))),
         call=_with_tied_tangents,
     ),
     plant(
@@ -273,22 +263,22 @@ RARE: list[Plant] = [
     ),
     plant(
         "large tangent", "the jvp rule is wrong for an argument above 2.5, as in no sample",
-        forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(8),
-        call=_sine_with_jvp(lambda x_t, x: x_t * np.where(np.abs(x) > 2.5, _OFF, 1.0)),
+        forward=np.sin, right=SINE, wrong=SINE, samples=vectors(8),
+        call=_sine_with_jvp(lambda x_t, x: x_t * np.where(np.abs(x) > 2.5, OFF, 1.0)),
     ),
     plant(
         "in order", "wrong for elements in ascending order, as in no sample",
         forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
-        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if _ascends(x) else 1.0)},
+        wrong={"x": lambda g, x: g * (2 * x) * (OFF if _ascends(x) else 1.0)},
         samples=vectors(8),
     ),
     plant(
         "middle of the broadcast", "wrong along a middle axis that an op of its own broadcasts",
-        forward=_times, right=_PRODUCT, wrong=_product_off(_differ_in_the_middle),
+        forward=times, right=PRODUCT, wrong=_product_off(_differ_in_the_middle),
         samples=pairs(((4,), (4,)), ((3, 1), (3, 4))),
     ),
     plant(
-        "mixed dtypes", "wrong for float32 beside float64", forward=_times, right=_PRODUCT,
+        "mixed dtypes", "wrong for float32 beside float64", forward=times, right=PRODUCT,
         wrong=_product_off(lambda a, b: a.dtype != b.dtype), samples=pairs(((4,), (4,))),
         dtypes=("float64", "float32"),
     ),
@@ -309,11 +299,11 @@ RARE: list[Plant] = [
     ),
     plant(
         "graph of three axes", "wrong with create_graph for three axes, as in no sample",
-        forward=np.sin, right=_SINE, samples=vectors(5),
+        forward=np.sin, right=SINE, samples=vectors(5),
         wrong=_with_graph(lambda x: x.ndim == 3),
     ),
     plant(
         "kept result", "the op keeps its results in a list of its own", forward=np.sin,
-        wrong_forward=_kept_sine, right=_SINE, wrong=_SINE, samples=vectors(5),
+        wrong_forward=_kept_sine, right=SINE, wrong=SINE, samples=vectors(5),
     ),
 ]  # fmt: skip
