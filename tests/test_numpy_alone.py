@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = "scipy ml_dtypes opt_einsum safetensors threadpoolctl rich mpmath torch".split()
+EXTRAS = "cupy scipy ml_dtypes opt_einsum safetensors threadpoolctl rich mpmath torch".split()
 WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 
 

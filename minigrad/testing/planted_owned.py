@@ -82,7 +82,7 @@ OWNED: list[Plant] = [
     ),
     plant(
         "input if F-ordered", "the op returns its argument itself where it is in Fortran order",
-        forward=lambda x: np.array(x, order="F"), wrong_forward=np.asfortranarray,
+        forward=lambda x: np.copy(x, order="F"), wrong_forward=np.asfortranarray,
         right={"x": lambda g: g}, wrong={"x": lambda g: g}, samples=vectors((3, 4)),
     ),
     plant(

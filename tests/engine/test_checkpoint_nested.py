@@ -38,7 +38,7 @@ def checkpointed(f):
 WAYS = (hooked, computed_whole, checkpointed)
 
 
-@pytest.mark.parametrize(("outer", "middle", "inner"), itertools.product(WAYS, repeat=3))
+@pytest.mark.parametrize(("outer", "middle", "inner"), [*itertools.product(WAYS, repeat=3)])
 @pytest.mark.parametrize(
     "options", [{}, {"engine": "parallel", "workers": 2, "min_work": 0}], ids=["serial", "parallel"]
 )
