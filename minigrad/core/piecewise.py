@@ -66,11 +66,11 @@ def piecewise(
     result that was added; one that cannot be added that way is returned as usual. Or a Start, whose
     number is added to the result, if it says so afterwards.
     """
-    arrays = [x for x in values if _axes(x)]
+    arrays = [x for x in values if axes_of(x)]
     size = max([x.size for x in arrays]) if arrays else 0
     if len(arrays) > 1 and size >= NOTABLE and _alike:
         values = _alike[0](values)
-        arrays = [x for x in values if _axes(x)]
+        arrays = [x for x in values if axes_of(x)]
     least = least or LARGE
     if size < min(least, BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
@@ -80,7 +80,7 @@ def piecewise(
     if cut is None:
         return fn(*values, **params)
     views = [cut.views.get(id(x), x) for x in values]
-    start = fn(*[x[cut.corner] if _axes(x) else x for x in views], **params)  # for the dtypes
+    start = fn(*[x[cut.corner] if axes_of(x) else x for x in views], **params)  # for the dtypes
     several = isinstance(start, tuple | list)
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
@@ -102,41 +102,12 @@ def piecewise(
         fill = _adding(fill, added, into, cut.largest)
 
     def work(piece: slice) -> None:
-        given = [x[piece] if _axes(x) and len(x) > 1 else x for x in views]  # or the only row
+        given = [x[piece] if axes_of(x) and len(x) > 1 else x for x in views]  # or the only row
         fill([y[piece] for y in into], *given)
 
     with cut.context:
         share(work, cut.pieces)
     return type(start)(results) if several else results[0]
-
-
-def contributions(
-    rules: Callable, g: Any, saved: list, fill: Callable, totals: Sequence, products: bool
-) -> list:
-    """piecewise of rules(g, *saved), in which g has one entry along an axis where all are the same.
-
-    A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
-    order, so nothing beside it could be cut; and what is made of it alone repeats, too.
-
-    products: whether the rules do no more with g than multiply by it, once
-    """
-    once = _without_repeats(g, saved, products)
-    made = piecewise(rules, (once, *saved), {}, fill, totals=totals)
-    if once is g:
-        return made
-    return [c if c is None or c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
-
-
-def _without_repeats(g: Any, saved: list, products: bool) -> Any:
-    """g with one entry along the axes where it repeats; no axes, if it is one number everywhere."""
-    if type(g) is not np.ndarray or all(g.strides):
-        return g
-    shapes = [x.shape for x in saved if _axes(x)]
-    if shapes and not (products and all(shape == g.shape for shape in shapes)):
-        return g
-    if not any(g.strides):
-        return g[(0,) * g.ndim + (...,)]
-    return g[tuple([slice(None) if stride else slice(1) for stride in g.strides])]
 
 
 def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
@@ -227,7 +198,7 @@ def in_blocks(ufunc: np.ufunc) -> Callable:
     return lambda *arrays, **params: piecewise(ufunc, arrays, params, fill)
 
 
-def _axes(x: Any) -> int:
+def axes_of(x: Any) -> int:
     """The number of axes of an array; 0 for anything else."""
     ndim = getattr(x, "ndim", 0)
     return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name

@@ -15,9 +15,10 @@ RESERVED = frozenset({"y", "g", "xp", "needs"})  # what rules ask for by name be
 
 
 class Differentiable:
-    """Base of Primitive: its rules, and @op.vjp, @op.jvp, @op.batch, which give them."""
+    """Base of Primitive: its rules, and the decorators that give them."""
 
     name: str
+    kind: str
     arrays: tuple[str, ...]
     defaults: dict[str, Any]
     residuals: tuple[str, ...]
@@ -37,8 +38,7 @@ class Differentiable:
         if len(names) == 1 and callable(names[0]):
             self.joint = self.checked_rule(names[0])
             return names[0]
-        if unknown := [name for name in names if name not in self.arrays]:
-            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
+        self._require_inputs(*names)
 
         def add(fn: Callable) -> Callable:
             rules: Any = self.rules if len(names) == 1 else self.shortcuts
@@ -46,6 +46,24 @@ class Differentiable:
             return fn
 
         return add if names else self.vjp
+
+    def partial(self, name: str) -> Callable:
+        """Decorator: the partial derivative of an elementwise op by one input.
+
+        The engine multiplies it by the cotangent, as it does with the dx= of `elementwise`.
+        """
+        if self.kind != "elementwise":
+            raise ValueError(
+                f"{self.name} is no elementwise op, so that its derivatives are no factors of the "
+                f"cotangent: give the gradient itself by @{self.name}.vjp({name!r})"
+            )
+        self._require_inputs(name)
+
+        def add(fn: Callable) -> Callable:
+            self.rules[name] = self.checked_rule(fn, partial=True)
+            return fn
+
+        return add
 
     def jvp(self, fn: Callable) -> Callable:
         """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
@@ -60,6 +78,10 @@ class Differentiable:
         """
         self.batch_rule = fn
         return fn
+
+    def _require_inputs(self, *names: str | Callable) -> None:
+        if unknown := [name for name in names if name not in self.arrays]:
+            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
 
     def checked_rule(self, fn: Callable, partial: bool = False) -> Rule:
         """A Rule of `fn`; ValueError where it asks for a name that no rule of this op can have."""

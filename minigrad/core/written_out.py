@@ -5,6 +5,7 @@ code also needs no loop over rules, no look-up of names and no check that can be
 """
 
 import linecache
+import re
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from .errors import RuleError, describe
-from .piecewise import NOTABLE, contributions
+from .large_pull import PASSED, BlockRule, LargePull
+from .piecewise import NOTABLE
 from .tensor import raw
 
 
@@ -143,9 +145,8 @@ def pull_written_out(
             continue
         known[f"rule{i}"] = rule.fn
         given = [value[name] for name in rule.names]
-        passed = _passed_on(rule.fn)
-        call = f"rule{i}({', '.join(given)})" if passed is None else given[passed]
-        calls.append(f"g * {call}" if rule.partial else call)
+        call = _in_words(rule.fn, given) or f"rule{i}({', '.join(given)})"
+        calls.append(f"g * {_together(call)}" if rule.partial else call)
     lines = ["def pull(g, saved):", f" [{', '.join(saved)}] = saved"]
     if op.joint is not None:
         lines.append(f" return needed({calls[0]}, {value['needs']})")
@@ -175,65 +176,61 @@ def pull_written_out(
 
 
 _FREE = ("g", "None")  # contributions that need no computation
+_UFUNCS = {"*": "multiply", "/": "divide"}
 
 
-def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
-    """`pull_large` of an elementwise op; a contribution that is g itself is not added to a total.
+def _together(words: str) -> str:
+    """An expression that can stand in a product."""
+    return f"({words})" if " / " in words else words
 
-    For a * b it is
 
-        def pull_large(g, saved, totals=(None, None)):
-            [v0, v1] = saved
-            [t0, t1] = totals
-            [y0, y1] = contributions(rules, g, [v0, v1], fill, [t0, t1], True)
-            return [y0, y1]
+def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> LargePull:
+    """`pull_large` of an elementwise op: a BlockRule for each contribution that is computed.
 
-        def rules(g, v0, v1):
-            return [g * v0, g * v1]
+    For the first of a * b it is made of
 
-        def fill(ys, g, v0, v1):
-            multiply(g, v0, ys[0])
-            multiply(g, v1, ys[1])
+        def rule(g, v1):
+            return g * v1
+
+        def fill(y, g, v1):
+            multiply(g, v1, y)
     """
-    names = ", ".join(value.values())
-    made = [i for i, call in enumerate(calls) if call not in _FREE]
-    known = {**known, "multiply": np.multiply, "contributions": contributions}
-    lines = [f"def rules({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
-    known["rules"] = compiled("rules", lines, dict(known))
-    lines, products = [f"def fill(ys, {names}):"], True
-    for place, i in enumerate(made):
-        product = calls[i].startswith("g * ")
-        products &= product
-        lines.append(
-            f" multiply(g, {calls[i].removeprefix('g * ')}, ys[{place}])"
-            if product
-            else f" ys[{place}][...] = {calls[i]}"
-        )
-    known["fill"] = compiled("fill", lines, dict(known))
-    results = ", ".join([f"y{i}" for i in made])
-    saved = ", ".join([v for v in value.values() if v != "g"])
-    lines = [
-        f"def pull_large(g, saved, totals={(None,) * len(calls)}):",
-        f" [{saved}] = saved",
-        f" [{', '.join([f't{i}' for i in range(len(calls))])}] = totals",
-        f" totals = [{', '.join([f't{i}' for i in made])}]",
-        f" [{results}] = contributions(rules, g, [{saved}], fill, totals, {products})",
-        f" return [{', '.join([f'y{i}' if i in made else call for i, call in enumerate(calls)])}]",
-    ]
-    return compiled("pull_large", lines, known)
+    saved = [v for v in value.values() if v != "g"]
+    rules: list = []
+    for call in calls:
+        if call in _FREE:
+            rules.append(PASSED if call == "g" else None)
+            continue
+        read = set(re.findall(r"\bv\d+\b", call))
+        given = ", ".join(["g", *[v for v in saved if v in read]])
+        ufunc = re.fullmatch(r"g ([*/]) (.+)", call)
+        step = f"{_UFUNCS[ufunc[1]]}(g, {ufunc[2]}, y)" if ufunc else f"y[...] = {call}"
+        names = {**known, "multiply": np.multiply, "divide": np.divide}
+        rule = compiled("rule", [f"def rule({given}):", f" return {call}"], names)
+        fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
+        places = tuple([k for k, v in enumerate(saved) if v in read])
+        rules.append(BlockRule(rule, fill, places, ufunc is not None))
+    return LargePull(rules)
 
 
-def _passed_on(fn: Callable) -> int | None:
-    """The position of the argument that a rule such as `lambda b: b` returns; else None."""
+def _in_words(fn: Callable, given: list[str]) -> str | None:
+    """The source of what a rule such as `lambda b: b` or `lambda g, b: g / b` returns; else None.
+
+    That is one of its arguments, or a negative or a quotient that begins with its first one.
+    """
     if not isinstance(
         fn, FunctionType
     ):  # a bound method's code has its object as a further argument
         return None
     code = fn.__code__
     names = code.co_varnames[: code.co_argcount]
-    for i, name in enumerate(names):
-        if code.co_code == eval(f"lambda {', '.join(names)}: {name}").__code__.co_code:
-            return i
+    if code.co_names or not names:
+        return None
+    first, *others = names
+    for words in (*names, f"-{first}", *[f"{first} / {other}" for other in others]):
+        if code.co_code == eval(f"lambda {', '.join(names)}: {words}").__code__.co_code:
+            value = dict(zip(names, given))
+            return re.sub(r"\w+", lambda name: value[name[0]], words)
     return None
 
 

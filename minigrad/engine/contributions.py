@@ -9,6 +9,8 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.locks import Lock
 from ..core.errors import RuleError, describe
+from ..core.graph import Node
+from ..core.large_pull import PutOff
 from ..core.piecewise import Start
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
@@ -128,21 +130,34 @@ def _wraps_alone(x: Any) -> bool:
     return type(x) is _ndarray and (x.base is None or _holds_alone(x, in_any_order=True))
 
 
-def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
+def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
     """The contributions of an elementwise node for a large g; None for those already added.
 
     If a parent has a sum that may be added to in place, each block of its contribution is added
     before it leaves the cache; if the sum is one number everywhere, that is added to each block.
+    One that is a parent's first, and that the parent's rules take in blocks, is put off until then.
     The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)
     totals = [_own_total(cotangents, parent, node) for parent in node.parents]
-    contributions = plan.pull_large(g, node.saved, totals)
+    dtypes = [
+        parent.dtype if _takes_blocks(parent, node, cotangents, leads) else None
+        for parent in node.parents
+    ]
+    contributions = plan.pull_large(g, node.saved, totals, dtypes)
     for parent, total in zip(node.parents, totals):
         if type(total) is Start and total.taken:
             del cotangents[parent]
     return contributions
+
+
+def _takes_blocks(parent: Any, node: Any, cotangents: dict, leads: dict | None) -> bool:
+    """Whether the node's contribution is the first at its parent, whose rules work in blocks."""
+    if type(parent) is not Node or parent in cotangents or node.parents.count(parent) > 1:
+        return False
+    plan = parent.plan if leads is None else leads.get(parent)
+    return plan is not None and plan.pull_large is not None
 
 
 def _own_total(cotangents: dict, parent: Any, node: Any) -> Any:
@@ -151,6 +166,8 @@ def _own_total(cotangents: dict, parent: Any, node: Any) -> Any:
     A Start where it is one number everywhere and only one contribution comes from this node.
     """
     total = cotangents.get(parent)
+    if type(total) is PutOff:
+        total = cotangents[parent] = total.made()
     if type(total) is not _ndarray:
         return None
     if total.ndim and not any(total.strides):
@@ -178,7 +195,8 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
                 pass
         cotangents[parent] = total + c
     elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
-        cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
+        # a traced array: the result of +=, in total's layout; or what was put off
+        cotangents[parent] = total.added(c)
     else:  # arrays on a GPU: there a kernel that writes a new array costs no more than in place
         cotangents[parent] = op.add(total, c)
 
@@ -195,6 +213,8 @@ def private(g: Any) -> Any:
         return g if alone else g.copy()
     if getrefcount(g) == _ALONE and _wraps_alone(g):
         return g
+    if type(g) is PutOff:
+        return g.made()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 

@@ -89,7 +89,7 @@ def run(
                 continue
         plan = node.plan if leads is None else leads[node]
         if plain and plan.pull_large is not None and g.size >= LARGE:
-            contributions = pull_large(node, g, plan, cotangents)
+            contributions = pull_large(node, g, plan, cotangents, leads)
         else:
             contributions = plan.pull(g, node.saved) if plain else pull(node, g, plan)
         del g

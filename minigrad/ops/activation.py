@@ -324,9 +324,9 @@ def _gelu_tanh(x: Any) -> tuple:
     return x * p / total, p * (total + near * slope * q) / (total * total)
 
 
-@gelu.vjp("x")
-def gelu_dx(g, x, slope, approximate):
-    return g * gelu_derivative(x, slope, approximate=approximate)
+@gelu.partial("x")
+def gelu_dx(x, slope, approximate):
+    return gelu_derivative(x, slope, approximate=approximate)
 
 
 @primitive(kind="elementwise", arrays="x slope", constants=["slope"])

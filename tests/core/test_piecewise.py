@@ -7,61 +7,11 @@ import pytest
 
 import minigrad as mg
 from minigrad.core import piecewise as pieces
-from minigrad.core import primitive
 from minigrad.core.piecewise import Start, piecewise
-from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
-from minigrad.testing import samples  # noqa: F401
-from minigrad.testing.spec import specs
+from tests.core.large_arrays import ELEMENTWISE, enlarged_sample
 
 rng = np.random.default_rng(0)
-ELEMENTWISE = sorted(
-    name
-    for name in specs
-    if isinstance(getattr(registry, name, None), Primitive)
-    and getattr(registry, name).kind == "elementwise"
-)
-
-
-@pytest.fixture
-def two_threads():
-    before = mg.get_num_threads()
-    mg.set_num_threads(2)
-    yield
-    mg.set_num_threads(before)
-
-
-@pytest.fixture
-def small(monkeypatch, two_threads):
-    """Blocks of 64 elements, for arrays of 128 and more, on two threads."""
-    monkeypatch.setattr(pieces, "BLOCK", 64)
-    monkeypatch.setattr(pieces, "LARGE", 128)
-    monkeypatch.setattr(pieces, "BROADCAST", 128)
-    monkeypatch.setattr(primitive, "NOTABLE", 128)
-
-
-def enlarged(op, args):
-    """The arrays of a sample made larger, 7 rows of 30 or more; None where shapes differ.
-
-    Those that the op has a rule for need a gradient.
-    """
-    arrays = [x for x in args if np.ndim(x)]
-    if len({x.shape for x in arrays}) != 1 or not arrays[0].size:
-        return None
-    flat = [np.resize(x.reshape(-1), (7, 30 + x.size)) if np.ndim(x) else x for x in args]
-    return [
-        mg.tensor(x, requires_grad=name in op.rules and x.dtype.kind in "fc") if np.ndim(x) else x
-        for name, x in zip(op.arrays, flat, strict=False)
-    ]
-
-
-def enlarged_sample(name, dtype):
-    """(arguments, parameters) of a sample that can be made larger."""
-    for sample in specs[name].samples(np.random.default_rng(1), np.dtype(dtype)):
-        args = enlarged(getattr(registry, name), sample.args)
-        if args is not None:
-            return args, sample.params
-    pytest.skip("its samples are of several shapes or dtypes")
 
 
 def value_and_contributions(op, args, params):

@@ -155,3 +155,47 @@ def test_a_plan_serves_its_call_where_another_thread_clears_the_plans_meanwhile(
     x = leaf([1.0, 2.0])
     op.general(x).sum().backward()
     assert x.grad.tolist() == [-1.0, -1.0]
+
+
+def test_a_rule_that_is_one_quotient_or_negative_is_written_into_the_plan():
+    a, b = leaf([6.0]), leaf([2.0])
+    quotient, difference = planned(mg.div, a, mg.tensor([2.0])), planned(mg.sub, a, b)
+    assert "return [g / v0]" in inspect.getsource(quotient.plan.pull)
+    assert "return [g, -g]" in inspect.getsource(difference.plan.pull)
+    assert [c.tolist() for c in quotient.plan.pull(np.array([10.0]), quotient.saved)] == [[5.0]]
+
+
+@pytest.mark.parametrize(
+    ("partial", "expected"),
+    [
+        (lambda y, b: y / b, 10 * (3 / 2)),
+        (lambda b, y: y / b, 10 * (3 / 2)),
+        (lambda y: -y, -30.0),
+        (lambda b, y: -y, -30.0),
+    ],
+    ids=["quotient", "the other way", "negative", "of the second"],
+)
+def test_a_partial_that_is_a_quotient_or_a_negative_keeps_its_meaning(partial, expected):
+    op = Primitive(lambda a, b: a + 0 * b, "scaled_by_words", ["a", "b"], kind="elementwise")
+    op.partial("a")(partial)
+    node = planned(op, leaf([3.0]), mg.tensor([2.0]))
+    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[expected]]
+
+
+def test_the_partial_of_an_elementwise_op_may_be_given_later():
+    op = Primitive(np.sin, "sine_by_its_partial", ["x"], kind="elementwise")
+    op.partial("x")(lambda x: np.cos(x))
+    x = leaf([0.3, 1.2])
+    assert gradcheck(op, x) and gradgradcheck(op, x)
+
+
+def test_a_partial_of_another_op_is_refused():
+    op = Primitive(np.cumsum, "summed_up", ["x"], kind="linear")
+    with pytest.raises(ValueError, match=r"is no elementwise op.*@summed_up.vjp\('x'\)"):
+        op.partial("x")
+
+
+def test_a_partial_by_an_unknown_input_is_refused():
+    op = Primitive(np.sin, "sine_of_x", ["x"], kind="elementwise")
+    with pytest.raises(ValueError, match="sine_of_x has no input 'a'; it has \\['x'\\]"):
+        op.partial("a")
