@@ -13,6 +13,7 @@ from .axes import (
     as_floating,
     axes_of,
     axis_of,
+    both_arrays,
     constant_array,
     constant_like,
     in_wide,
@@ -269,7 +270,7 @@ def slide_dv(g, x):
 @composite(numpy=np.convolve)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """y_n = Σ_k a_{n−k} v_k of two vectors; mode 'full', 'same' (the middle) or 'valid'."""
-    a, v = array_like(a), array_like(v)
+    a, v = both_arrays(a, v)
     if a.ndim > 1 or v.ndim > 1 or not (a.size and v.size):
         raise ValueError(f"convolve: needs two non-empty vectors, got shapes {a.shape}, {v.shape}")
     a, v = a.reshape(-1), v.reshape(-1)
@@ -288,7 +289,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 @composite(numpy=np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """y_k = Σ_n a_{n+k} conj(v_n) of two vectors; mode as in convolve."""
-    a, v = array_like(a), array_like(v)
+    a, v = both_arrays(a, v)
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"correlate: needs two vectors, got shapes {a.shape}, {v.shape}")
     v = v.conj() if v.dtype.kind == "c" else v  # NumPy's conj of bool is int8
@@ -361,7 +362,7 @@ def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
     """y = a × b of 3-vectors along `axis` (or axisa of a, axisb of b, axisc of y)."""
-    a, b = array_like(a), array_like(b)
+    a, b = both_arrays(a, b)
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
     a, b = op.moveaxis(a, axisa, -1), op.moveaxis(b, axisb, -1)
     if a.shape[-1] != 3 or b.shape[-1] != 3:

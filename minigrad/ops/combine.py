@@ -10,7 +10,15 @@ import numpy as np
 from ..backends.dtypes import is_floating
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_beside, array_like, as_floating, axis_of, constant_like, in_wide
+from .axes import (
+    array_beside,
+    array_like,
+    as_floating,
+    axis_of,
+    both_arrays,
+    constant_like,
+    in_wide,
+)
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
@@ -43,7 +51,7 @@ def _with_product(name: str, times: Any, x: Any, a: Any, b: Any, beta: Any, alph
         _check_fits(name, getattr(x, "shape", ()), product.shape)
         return _scaled_sum(x, product, beta, alpha)
 
-    return in_wide(value, x, array_like(a), array_like(b))
+    return in_wide(value, x, *both_arrays(a, b))
 
 
 def _check_fits(name: str, x: tuple, product: tuple) -> None:
@@ -95,7 +103,7 @@ def baddbmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
 @composite
 def addbmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
-    a, b = array_like(a), array_like(b)
+    a, b = both_arrays(a, b)
     lengths = ((a.shape[0], b.shape[0]), (a.shape[2], b.shape[1])) if a.ndim == 3 == b.ndim else ()
     if not lengths or any(m != n and 1 not in (m, n) for m, n in lengths):
         raise ValueError(

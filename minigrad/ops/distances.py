@@ -15,7 +15,7 @@ from ..backends.dtypes import accumulator, common_dtype
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .axes import array_like, as_floating, constant_like, sum_to
+from .axes import array_like, as_floating, both_arrays, constant_like, sum_to
 from .batching import align, needs_axes
 from .blocks import on_threads, spans
 from .index.scattering import sum_rows
@@ -27,7 +27,8 @@ __all__ = ["cdist", "dist", "pdist", "row_distances"]
 @composite
 def dist(a: Any, b: Any, p: float = 2.0) -> Any:
     """‖a − b‖ₚ of all entries; its gradient at a = b is 0."""
-    return op.vector_norm(array_like(a) - b, ord=p)
+    a, b = both_arrays(a, b)
+    return op.vector_norm(a - b, ord=p)
 
 
 @composite

@@ -87,6 +87,14 @@ def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
     return None if whole is None else (a.view(whole), b.view(whole), dtype)
 
 
+def _beside(condition: Any, *others: Any) -> Any:
+    """A condition that is one truth value, as an array where the others lie."""
+    if hasattr(condition, "dtype") and type(condition) is not np.bool_:
+        return condition
+    xp = array_module(next((x for x in others if hasattr(x, "dtype")), None))
+    return condition if xp is np and hasattr(condition, "dtype") else xp.asarray(condition)
+
+
 FEW = 1 << 14  # elements, to which a product that copies the condition takes the fewest calls
 
 
@@ -96,7 +104,7 @@ def keep(x, condition):
 
     As in `choose`, the bits of x times 0 or 1: ten times as fast as np.where.
     """
-    condition = np.asarray(condition) if isinstance(condition, bool) else condition
+    condition = _beside(condition, x)
     condition = condition if condition.dtype.kind == "b" else condition != 0
     whole = WHOLE.get(x.dtype.itemsize)
     if whole is None or not isinstance(x, np.ndarray):  # complex128; a GPU has no need of it
@@ -132,8 +140,7 @@ def where(condition, a, b):
     An infinite derivative on the side not taken still spoils what is behind it: 0 · ∞ inside that
     op is NaN. Keep its argument harmless there: where(m, log(where(m, x, 1)), 0).
     """
-    condition = condition if hasattr(condition, "dtype") else np.asarray(condition)
-    return choose(condition, a, b)
+    return choose(_beside(condition, a, b), a, b)
 
 
 where.when_missing = ". The positions where a condition holds are mg.nonzero(condition)"

@@ -9,7 +9,7 @@ from ...backends.device import array_module
 from ...core.methods import each_of
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, module_of, sum_to
+from ..axes import array_like, both_arrays, module_of, sum_to
 from ..batching import full
 from .scattering import add_at, batched_key, last_writes, plain_key, write_at
 
@@ -126,7 +126,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     indices: a tuple, one entry per axis, or a mask. Repeated places: the last write wins and it
     alone gets the gradient; with accumulate they add up.
     """
-    x, values = array_like(x), array_like(values)
+    x, values = both_arrays(x, values)
     if not accumulate:
         return op.setitem(x, values, index=indices)
     if each := each_of(indices):  # under vmap
@@ -143,7 +143,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
     gx = 0 there, g elsewhere ;  gvalue = Σ g there.
     """
-    x, mask = array_like(x), array_like(mask)
+    x, mask = both_arrays(x, mask)
     if np.broadcast_shapes(x.shape, mask.shape) != x.shape:
         raise ValueError(
             f"masked_fill: the mask of shape {mask.shape} does not broadcast to x of shape "

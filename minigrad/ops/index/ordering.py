@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import array_beside, array_like, axis_of, constant_array, sortable
+from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, sortable
 from ..batching import along, full, of_none
 
 __all__ = [
@@ -132,7 +132,8 @@ def searchsorted(a, v, side: Any = "left", sorter: Any = None):
     sorter: an order in which a is sorted, as argsort(a) gives it, where a itself is not.
     """
     a, v = sortable(array_beside(a, v)), sortable(array_beside(v, a))
-    return np.searchsorted(a, v, side=side, sorter=constant_array(sorter))
+    sorter = None if sorter is None else constant_like(constant_array(sorter), a)
+    return np.searchsorted(a, v, side=side, sorter=sorter)
 
 
 @searchsorted.batch

@@ -10,7 +10,7 @@ from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
 from ...core.tensor import raw
-from ..axes import array_like, as_floating, on_host, widen
+from ..axes import array_like, as_floating, both_arrays, on_host, widen
 from ..blocks import scratch
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
@@ -36,7 +36,7 @@ def _difference(name: str, x: Any, target: Any) -> Any:
 
 def _of_one_shape(name: str, x: Any, target: Any) -> tuple:
     """Both as arrays of one shape: a silent broadcast would make every pair an element."""
-    x, target = array_like(x), array_like(target)
+    x, target = both_arrays(x, target)
     if x.shape != target.shape:
         raise ValueError(
             f"{name}: x {x.shape} and target {target.shape} must have the same shape; reshape one "

@@ -16,6 +16,7 @@ from ...core.tensor import Tensor, raw
 from ..axes import (
     array_like,
     as_floating,
+    both_arrays,
     constant_like,
     constant_of_each,
     floating_together,
@@ -32,7 +33,7 @@ __all__ = [
 
 def _signs(name: str, target: Any, x: Any) -> Any:
     """Targets that broadcast to x's shape, in x's dtype: integers would promote it."""
-    target = array_like(target)
+    x, target = both_arrays(x, target)
     if np.broadcast_shapes(target.shape, x.shape) != x.shape:
         raise ValueError(
             f"{name}: the target {target.shape} does not broadcast to the inputs' shape {x.shape}"
@@ -161,7 +162,7 @@ def gaussian_nll(
     taken at eps, and the gradient goes to var as if it were not (PyTorch's convention).
     """
     x, var = floating_together(x, var)
-    target = array_like(target)
+    x, target = both_arrays(x, target)
     if var.shape == x.shape[:-1] and x.ndim > var.ndim > 0:
         var = op.expand_dims(var, axis=-1)
     if (raw(var) < 0).any():
@@ -182,7 +183,8 @@ def poisson_nll(
 
     full adds Stirling's target log target − target + log(2π target)/2 for targets above 1.
     """
-    x, target = as_floating(array_like(x)), array_like(target)
+    x, target = both_arrays(x, target)
+    x = as_floating(x)
     dtype = common_dtype(x.dtype, target.dtype)
     x, target = widen(x), widen(target)  # 16 bits do not hold eps
     y = op.exp(x) - target * x if log_input else x - target * op.log(x + eps)
