@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.locks import Lock
 from ..core.errors import RuleError, describe
-from ..core.graph import Node
+from ..core.graph import Leaf, Node
 from ..core.large_pull import PutOff
 from ..core.piecewise import Start
 from ..core.registry import op
@@ -135,27 +135,35 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | Non
 
     If a parent has a sum that may be added to in place, each block of its contribution is added
     before it leaves the cache; if the sum is one number everywhere, that is added to each block.
-    One that is a parent's first, and that the parent's rules take in blocks, is put off until then.
-    The numbers are those of `add_into`.
+    Where no sum has been made, and its parent is a leaf or takes it in blocks, it is put off until
+    then (large_pull.py). The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)
+    large, saved, later = plan.pull_large, [*node.saved], {}
+    g = large.received(g)
+    for i, parent in enumerate(node.parents):
+        held = cotangents.get(parent)
+        if _may_wait(parent, node, held, leads):
+            c = large.put_off(i, g, saved, parent.dtype, held)
+            if c is not None:
+                later[i] = c
     totals = [_own_total(cotangents, parent, node) for parent in node.parents]
-    dtypes = [
-        parent.dtype if _takes_blocks(parent, node, cotangents, leads) else None
-        for parent in node.parents
-    ]
-    contributions = plan.pull_large(g, node.saved, totals, dtypes)
+    contributions = large(g, saved, totals, later)
     for parent, total in zip(node.parents, totals):
         if type(total) is Start and total.taken:
             del cotangents[parent]
     return contributions
 
 
-def _takes_blocks(parent: Any, node: Any, cotangents: dict, leads: dict | None) -> bool:
-    """Whether the node's contribution is the first at its parent, whose rules work in blocks."""
-    if type(parent) is not Node or parent in cotangents or node.parents.count(parent) > 1:
+def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
+    """Whether the node's contribution to this parent may be put off: nothing else has been made
+    there, and the total is a leaf's gradient or taken in blocks.
+    """
+    if not (held is None or isinstance(held, PutOff)) or node.parents.count(parent) > 1:
         return False
+    if type(parent) is not Node:
+        return type(parent) is Leaf
     plan = parent.plan if leads is None else leads.get(parent)
     return plan is not None and plan.pull_large is not None
 
@@ -166,8 +174,6 @@ def _own_total(cotangents: dict, parent: Any, node: Any) -> Any:
     A Start where it is one number everywhere and only one contribution comes from this node.
     """
     total = cotangents.get(parent)
-    if type(total) is PutOff:
-        total = cotangents[parent] = total.made()
     if type(total) is not _ndarray:
         return None
     if total.ndim and not any(total.strides):
@@ -194,9 +200,10 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
             except ValueError:  # read-only: too rare to check the flags each time
                 pass
         cotangents[parent] = total + c
-    elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
-        # a traced array: the result of +=, in total's layout; or what was put off
+    elif isinstance(total, PutOff):
         cotangents[parent] = total.added(c)
+    elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
+        cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
     else:  # arrays on a GPU: there a kernel that writes a new array costs no more than in place
         cotangents[parent] = op.add(total, c)
 
@@ -213,7 +220,7 @@ def private(g: Any) -> Any:
         return g if alone else g.copy()
     if getrefcount(g) == _ALONE and _wraps_alone(g):
         return g
-    if type(g) is PutOff:
+    if isinstance(g, PutOff):
         return g.made()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import large_pull
 from minigrad.core import piecewise as pieces
-from minigrad.core.large_pull import MOST, PutOff
+from minigrad.core.large_pull import MOST, LargePull, PutOff, Sum
 from minigrad.core.registry import op as registry
 from minigrad.engine import serial
 from tests.core.large_arrays import ELEMENTWISE, enlarged_sample
@@ -32,13 +31,22 @@ def large_node(name, dtype="float64"):
     return y.node
 
 
-def cotangent_put_off(node, dtype=None):
-    """(a product that is put off, the same made): what a product behind the node hands to it."""
-    a, b = (rng.standard_normal(node.shape).astype(dtype or node.dtype) for _ in range(2))
+def put_off(node, g, held=None):
+    """{place: what is put off} of the contributions of a node for the cotangent g."""
+    pull, saved = node.plan.pull_large, [*node.saved]
+    later = {
+        i: pull.put_off(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)
+    }
+    return {i: c for i, c in later.items() if c is not None}
+
+
+def product_put_off(like, held=None):
+    """(a product that is put off, the same made): what a product behind a node hands to it."""
+    a, b = (rng.standard_normal(like.shape).astype(like.dtype) for _ in range(2))
     behind = mg.tensor(np.ones_like(a), requires_grad=True) * b
-    (g,) = behind.node.plan.pull_large(a, behind.node.saved, (), [a.dtype])
-    assert type(g) is PutOff
-    return g, a * b
+    c = put_off(behind.node, a, held)[0]
+    assert isinstance(c, PutOff)
+    return c, a * b
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -46,9 +54,9 @@ def cotangent_put_off(node, dtype=None):
 def test_contributions_of_a_cotangent_that_was_put_off_are_those_of_one_made(name, dtype, small):
     with np.errstate(all="ignore"):
         node = large_node(name, dtype)
-        g, made = cotangent_put_off(node)
+        g, made = product_put_off(node)
         pull = node.plan.pull_large
-        found, expected = pull(g, node.saved), pull(made, node.saved)
+        found, expected = pull(pull.received(g), node.saved), pull(made, node.saved)
     for a, b in zip(found, expected, strict=True):
         assert (a is b is None) or same(a, b)
 
@@ -58,12 +66,9 @@ def test_a_contribution_put_off_is_made_later_with_the_same_bits(name, small):
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = rng.standard_normal(node.shape).astype(node.dtype)
-        dtypes = [parent.dtype for parent in node.parents]
-        later = node.plan.pull_large(g, node.saved, (), dtypes)
         expected = node.plan.pull_large(g, node.saved)
-        for c, b in zip(later, expected, strict=True):
-            if c is not None:
-                assert same(c.made() if type(c) is PutOff else c, b)
+        for i, c in put_off(node, g).items():
+            assert same(c.made(), expected[i])
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -71,12 +76,22 @@ def test_one_number_everywhere_is_put_off_with_the_bits_of_an_array_of_it(name, 
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = np.broadcast_to(np.array(0.7, node.dtype), node.shape)
-        dtypes = [parent.dtype for parent in node.parents]
-        later = node.plan.pull_large(g, node.saved, (), dtypes)
         expected = node.plan.pull_large(np.array(g), node.saved)
-        for c, b in zip(later, expected, strict=True):
-            if c is not None:
-                assert same(c.made() if type(c) is PutOff else c, b)
+        for i, c in put_off(node, g).items():
+            assert same(c.made(), expected[i])
+
+
+def test_a_sum_of_what_is_put_off_is_added_in_the_order_of_arrival(small):
+    like = np.empty((7, 40))
+    (a, first), (b, second), (c, third) = (product_put_off(like) for _ in range(3))
+    total = a.added(b).added(c)
+    assert type(total) is Sum and same(total.made(), first + second + third)
+
+
+def test_an_array_is_added_to_what_is_put_off(small):
+    later, made = product_put_off(np.empty((7, 40)))
+    c = rng.standard_normal((7, 40))
+    assert same(later.added(c), made + c)
 
 
 def gradients(function, *values, engine="serial"):
@@ -116,19 +131,35 @@ def test_all_engines_agree_bit_for_bit(name, small, monkeypatch):
     for engine in ("parallel", "tape"):
         for a, b in zip(found, gradients(PROGRAMS[name], x, z, engine=engine), strict=True):
             assert same(a, b)
-    monkeypatch.setattr(large_pull, "put_off", lambda *args: None)
+    monkeypatch.setattr(LargePull, "put_off", lambda *args: None)
     for a, b in zip(found, gradients(PROGRAMS[name], x, z), strict=True):
         assert same(a, b)
 
 
-def test_both_contributions_of_a_product_to_elementwise_nodes_are_put_off(small, monkeypatch):
-    made = []
-    put_off = large_pull.put_off
-    monkeypatch.setattr(
-        large_pull, "put_off", lambda *args: made.append(put_off(*args)) or made[-1]
-    )
-    gradients(PROGRAMS["a product of two"], *rng.standard_normal((2, 20, 30)))
-    assert [type(c) for c in made] == [PutOff, PutOff]
+def put_offs(monkeypatch):
+    """The list of all that is put off from now on."""
+    made, method = [], LargePull.put_off
+    monkeypatch.setattr(LargePull, "put_off", lambda *args: made.append(method(*args)) or made[-1])
+    return made
+
+
+def test_all_contributions_between_elementwise_nodes_and_leaves_are_put_off(small, monkeypatch):
+    made = put_offs(monkeypatch)
+    gradients(lambda x: mg.gelu(x) * mg.tanh(x) + x / 2, rng.standard_normal((20, 30)))
+    assert [isinstance(c, PutOff) for c in made] == 5 * [True]  # of the product two
+
+
+def test_a_leaf_that_is_used_often_holds_no_more_than_a_few_arrays(small, monkeypatch):
+    made = put_offs(monkeypatch)
+    x, *others = rng.standard_normal((9, 20, 30))
+
+    def products(x):
+        return sum([x * mg.tensor(z) * (i + 1.0) for i, z in enumerate(others)], 0 * x)
+
+    (found,) = gradients(products, x)
+    assert made.count(None) == 1  # from then on there is an array to add to
+    monkeypatch.setattr(LargePull, "put_off", lambda *args: None)
+    assert same(found, gradients(products, x)[0])
 
 
 def test_what_is_put_off_is_made_for_an_inner_tensor_that_is_asked_for(small):
@@ -152,26 +183,34 @@ def test_hooks_and_retained_gradients_see_arrays(small):
     assert np.array_equal(h.grad.numpy(), 3.0 * np.cos(h.numpy()))
 
 
-def contributions_put_off(node, arrays):
-    g = rng.standard_normal(node.shape)
-    (c,) = node.plan.pull_large(g, node.saved, (), [node.parents[0].dtype])
-    for _ in range(arrays - 2):
-        behind = mg.tensor(np.ones(node.shape), requires_grad=True) * rng.standard_normal(
-            node.shape
-        )
-        (c,) = behind.node.plan.pull_large(c, behind.node.saved, (), [c.dtype])
+def products_put_off(count):
+    """The last of so many products, one behind the other: of count + 1 arrays."""
+    (c, _), i = product_put_off(np.empty((7, 40))), 1
+    while c is not None and i < count:
+        z = rng.standard_normal((7, 40))
+        behind = mg.tensor(np.ones_like(z), requires_grad=True) * z
+        c, i = put_off(behind.node, c).get(0), i + 1
     return c
 
 
-def test_no_contribution_holds_more_than_a_few_arrays(small):
+def test_no_contribution_is_made_of_more_than_a_few_arrays(small):
+    assert len(products_put_off(MOST - 1).arrays) == MOST
+    assert products_put_off(MOST) is None
+
+
+def test_nor_is_what_is_held_for_a_parent(small):
+    like = np.empty((7, 40))
+    held, _ = product_put_off(like)
+    for _ in range(MOST // 2 - 1):
+        held = held.added(product_put_off(like, held)[0])
+    assert len(held.arrays) == MOST
     node = (mg.tensor(np.ones((7, 40)), requires_grad=True) * np.ones((7, 40))).node
-    assert len(contributions_put_off(node, MOST).arrays) == MOST
-    assert type(contributions_put_off(node, MOST + 1)) is np.ndarray
+    assert not put_off(node, np.ones((7, 40)), held)
 
 
 def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
     x = mg.tensor(np.ones(pieces.LARGE, np.float32), requires_grad=True)
-    y = mg.exp(x) * mg.tanh(x)
+    y = mg.exp(x) * mg.tanh(x) + x / 2
     g = mg.ones(*y.shape, dtype="float32")
     tracemalloc.start()
     try:
@@ -180,7 +219,7 @@ def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
     finally:
         tracemalloc.stop()
     block = x.dtype.itemsize * pieces.BLOCK
-    assert peak < x.nbytes + 2 * 3 * block + 100_000  # blocks of both threads
+    assert peak < x.nbytes + 2 * 3 * block + 100_000  # blocks of two threads
 
 
 def test_nothing_is_put_off_while_someone_listens(small, monkeypatch):
