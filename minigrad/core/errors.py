@@ -306,6 +306,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     hint = hint_of_op(error, op, _named(op, args), args, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
+        said = said.removesuffix(".")
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")
     if unexpected:  # Python names the function inside the op
         said = f"{op.name}{unexpected}{name}"
@@ -326,5 +327,5 @@ def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
     """An argument that is not a tensor, as a plain array of numbers."""
     try:
         return as_operand(x)
-    except OperandError as error:
+    except TypeError as error:
         raise explain(error, op, args, params) from None
