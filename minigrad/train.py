@@ -13,6 +13,7 @@ from typing import Any
 
 from . import nn
 from .backends import random
+from .core.errors import describe
 from .core.modes import no_grad
 from .core.tensor import Tensor
 from .io import load, save
@@ -127,6 +128,13 @@ class Trainer:
         clip_norm: float | None = None,
         checkpoint: str | os.PathLike | None = None,
     ):
+        for name, given, kind, instead in (
+            ("model", model, nn.Module, "an nn.Module, made: Net() and not Net"),
+            ("loss", loss, Callable, "a function of (model(*inputs), target), mg.mse say"),
+            ("optimizer", optimizer, Optimizer, "one of mg.optim, Adam(model.parameters()) say"),
+        ):
+            if not isinstance(given, kind):
+                raise TypeError(f"Trainer: {name} is {instead}; got {describe(given)}")
         if "loss" in (metrics or {}):
             raise ValueError("Trainer: a metric has another name than 'loss', which is the loss's")
         if scheduler is not None and not hasattr(scheduler, "step"):
@@ -165,6 +173,12 @@ class Trainer:
         already is left alone. A checkpoint that could not be written is an error before the first
         epoch.
         """
+        for name, given in (("batches", batches), ("validation", validation)):
+            if hasattr(given, "dtype"):  # its rows would be taken for batches
+                raise TypeError(
+                    f"Trainer.fit: {name} are pairs (inputs, target), as of "
+                    f"data.DataLoader(data.ArrayDataset(x, y), 32); got {describe(given)}"
+                )
         if self.checkpoint is not None:
             check_name(self.checkpoint)
         if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):

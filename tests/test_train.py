@@ -1,6 +1,7 @@
 """The trainer learns, tells its callbacks, stops early, and resumes bit for bit."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -231,6 +232,29 @@ def test_wrong_settings_are_refused():
         train.Trainer(*made_of, metrics={"loss": train.accuracy})
     with pytest.raises(TypeError, match="scheduler is a schedule of mg.optim.lr_scheduler, got"):
         train.Trainer(*made_of, scheduler=lambda epoch: 0.1)
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "said"),
+    [
+        (0, nn.Linear, "Trainer: model is an nn.Module, made: Net() and not Net; got <class"),
+        (1, None, "Trainer: loss is a function of (model(*inputs), target), mg.mse say; got None"),
+        (2, None, "Trainer: optimizer is one of mg.optim, Adam(model.parameters()) say; got None"),
+    ],
+)
+def test_what_a_trainer_cannot_be_made_of_is_named_before_it_trains(place, given, said):
+    trainer, _, _ = parts()
+    made_of = [trainer.model, trainer.loss, trainer.optimizer]
+    made_of[place] = given
+    with pytest.raises(TypeError, match=re.escape(said)):
+        train.Trainer(*made_of)
+
+
+def test_an_array_in_the_place_of_batches_is_told_from_them():
+    trainer, batches, _ = parts()
+    for name, given in (("batches", (np.ones((4, 2)),)), ("validation", (batches, mg.ones(4, 2)))):
+        with pytest.raises(TypeError, match=rf"Trainer.fit: {name} are pairs .*DataLoader"):
+            trainer.fit(*given, progress=False)
 
 
 def test_accuracy_is_the_share_of_hits():
