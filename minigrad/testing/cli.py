@@ -152,7 +152,9 @@ def _import(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise _UsageError(f"--import {module}: {error}") from error
+            name = module.removesuffix(".py")
+            meant = f"; the module of that file is {name}" if name != module else ""
+            raise _UsageError(f"--import {module}: {error}{meant}") from error
 
 
 def _chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:

@@ -86,6 +86,7 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
         (["--checks", "K99"], "K99"),
         (["--level", "slow"], "slow"),
         (["--import", "no_such_module"], "no_such_module"),
+        (["--import", "no_such.py"], "; the module of that file is no_such"),
         (["--import", ""], "should be a module's name"),
         (["--import", ".ops"], "should be a module's name"),
         (["--ops", "exp", "--seed", "-1"], "'-1' should be an integer, 0 or more"),
