@@ -128,12 +128,13 @@ class Trainer:
         clip_norm: float | None = None,
         checkpoint: str | os.PathLike | None = None,
     ):
-        for name, given, kind, instead in (
-            ("model", model, nn.Module, "an nn.Module, made: Net() and not Net"),
-            ("loss", loss, Callable, "a function of (model(*inputs), target), mg.mse say"),
-            ("optimizer", optimizer, Optimizer, "one of mg.optim, Adam(model.parameters()) say"),
+        made = hasattr(optimizer, "step") and not isinstance(optimizer, type)
+        for name, given, fits, instead in (
+            ("model", model, isinstance(model, nn.Module), "an nn.Module, made: Net(), not Net"),
+            ("loss", loss, callable(loss), "a function of (model(*inputs), target), mg.mse say"),
+            ("optimizer", optimizer, made, "one of mg.optim, Adam(model.parameters()) say"),
         ):
-            if not isinstance(given, kind):
+            if not fits:
                 raise TypeError(f"Trainer: {name} is {instead}; got {describe(given)}")
         if "loss" in (metrics or {}):
             raise ValueError("Trainer: a metric has another name than 'loss', which is the loss's")

@@ -237,8 +237,13 @@ def test_wrong_settings_are_refused():
 @pytest.mark.parametrize(
     ("place", "given", "said"),
     [
-        (0, nn.Linear, "Trainer: model is an nn.Module, made: Net() and not Net; got <class"),
+        (0, nn.Linear, "Trainer: model is an nn.Module, made: Net(), not Net; got <class"),
         (1, None, "Trainer: loss is a function of (model(*inputs), target), mg.mse say; got None"),
+        (
+            2,
+            optim.Adam,
+            "Trainer: optimizer is one of mg.optim, Adam(model.parameters()) say; got <",
+        ),
         (2, None, "Trainer: optimizer is one of mg.optim, Adam(model.parameters()) say; got None"),
     ],
 )
@@ -248,6 +253,17 @@ def test_what_a_trainer_cannot_be_made_of_is_named_before_it_trains(place, given
     made_of[place] = given
     with pytest.raises(TypeError, match=re.escape(said)):
         train.Trainer(*made_of)
+
+
+def test_what_steps_as_an_optimizer_does_is_one():
+    class Wrapped:  # as distributed.ZeroRedundancyOptimizer
+        def __init__(self, optimizer):
+            self.step, self.zero_grad = optimizer.step, optimizer.zero_grad
+            self.param_groups = optimizer.param_groups
+
+    trainer, batches, _ = parts()
+    wrapped = train.Trainer(trainer.model, trainer.loss, Wrapped(trainer.optimizer))
+    assert len(wrapped.fit(batches, progress=False)) == 1
 
 
 def test_an_array_in_the_place_of_batches_is_told_from_them():
