@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from . import nn
 from .backends import random
 from .core.errors import describe
@@ -27,7 +29,13 @@ Numbers = dict[str, float]
 
 def accuracy(y: Tensor, target: Any) -> float:
     """The share of rows of y (n, c) whose largest entry is at target (n,)."""
-    return float((y.detach().argmax(axis=-1) == target).mean())
+    guesses = y.detach().argmax(axis=-1)
+    if guesses.shape != np.shape(target):  # (n,) == (n, 1) would compare each with each
+        raise ValueError(
+            f"accuracy: y {y.shape} needs one class index a row, a target of shape "
+            f"{guesses.shape}; got {np.shape(target)}"
+        )
+    return float((guesses == target).mean())
 
 
 class Callback:

@@ -273,6 +273,12 @@ def test_an_array_in_the_place_of_batches_is_told_from_them():
             trainer.fit(*given, progress=False)
 
 
+@pytest.mark.parametrize("target", [[[0], [1], [1]], [[1, 0, 0], [0, 1, 0], [0, 1, 0]], 1])
+def test_accuracy_compares_each_row_with_one_class(target):
+    with pytest.raises(ValueError, match=r"accuracy: y \(3, 3\) needs one class index a row"):
+        train.accuracy(mg.ones(3, 3), np.array(target))
+
+
 def test_accuracy_is_the_share_of_hits():
     y = mg.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
     assert np.isclose(train.accuracy(y, mg.tensor([1, 1, 1])), 2 / 3)

@@ -22,7 +22,7 @@ from ..axes import (
     in_wide,
     widen,
 )
-from .reduction import reduced
+from .reduction import check_no_pairs, reduced
 
 __all__ = [
     "gaussian_nll", "margin_ranking", "multi_margin", "multilabel_margin",
@@ -46,7 +46,9 @@ def margin_ranking(
     a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """y = max(0, −target (a − b) + margin): target 1 asks for a > b, −1 for b > a."""
-    d = as_floating(array_like(a)) - as_floating(array_like(b))
+    a, b = as_floating(array_like(a)), as_floating(array_like(b))
+    check_no_pairs("margin_ranking", a=a, b=b)
+    d = a - b
     if d.dtype.kind == "c":
         raise TypeError(f"margin_ranking: complex numbers have no order; got {d.dtype}")
     y = op.relu(margin - _signs("margin_ranking", target, d) * d)
@@ -162,6 +164,7 @@ def gaussian_nll(
     """
     x, var = floating_together(x, var)
     target = array_like(target)
+    check_no_pairs("gaussian_nll", x=x, target=target)
     if var.shape == x.shape[:-1] and x.ndim > var.ndim > 0:
         var = op.expand_dims(var, axis=-1)
     if (raw(var) < 0).any():
@@ -183,6 +186,7 @@ def poisson_nll(
     full adds Stirling's target log target − target + log(2π target)/2 for targets above 1.
     """
     x, target = as_floating(array_like(x)), array_like(target)
+    check_no_pairs("poisson_nll", x=x, target=target)
     dtype = common_dtype(x.dtype, target.dtype)
     x, target = widen(x), widen(target)  # 16 bits do not hold eps
     y = op.exp(x) - target * x if log_input else x - target * op.log(x + eps)
