@@ -77,7 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     require_stderr()
     usage = parser()
     try:
-        options = usage.parse_args(argv)
+        options, rest = usage.parse_known_args(argv)
+        if rest:
+            bare = not any(name.startswith("-") for name in rest)
+            meant = f"; ops are named by --ops {','.join(rest)}" if bare else ""
+            usage.error(f"unrecognized arguments: {' '.join(rest)}{meant}")
     except SystemExit as stop:
         return 2 if stop.code else 0
     try:

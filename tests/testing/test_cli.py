@@ -87,6 +87,8 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
         (["--level", "slow"], "slow"),
         (["--import", "no_such_module"], "no_such_module"),
         (["--import", "no_such.py"], "; the module of that file is no_such"),
+        (["exp", "tanh"], "unrecognized arguments: exp tanh; ops are named by --ops exp,tanh"),
+        (["--ops", "exp", "--quick"], "unrecognized arguments: --quick\n"),
         (["--import", ""], "should be a module's name"),
         (["--import", ".ops"], "should be a module's name"),
         (["--ops", "exp", "--seed", "-1"], "'-1' should be an integer, 0 or more"),
