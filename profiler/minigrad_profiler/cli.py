@@ -243,7 +243,8 @@ def _run(options: argparse.Namespace) -> int:
             if failed:
                 said = f"the log is incomplete: {events:,} events are safe in"
             remark(f"{said} {made}{lost}{hint}")
-            for option in _MISPLACED & {*options.args}:
+            given = dict.fromkeys(argument.partition("=")[0] for argument in options.args)
+            for option in [name for name in given if name in _MISPLACED]:
                 remark(
                     f"{option} went to {options.script}; options of `run` come before the script"
                 )
