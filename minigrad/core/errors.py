@@ -16,6 +16,11 @@ Fn = TypeVar("Fn", bound=Callable)
 
 
 # The end of the error where a plain array would drop a derivative in silence.
+NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
 NO_PLAIN_ARRAY = (
     "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
     "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
