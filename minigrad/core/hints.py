@@ -18,6 +18,7 @@ def hint_of_op(error: Exception, op: Any, named: list, args: tuple, params: dict
         or _several_tensors(named)
         or _no_axis(error, op, params)
         or _unlike_lengths(error, args)
+        or _no_index(error)
         or _no_loop(error, op, args)
         or _number_on_host(error, args)
     )
@@ -103,6 +104,13 @@ def _unlike_lengths(error: Exception, args: tuple) -> str:
                 "lengths must be equal, or 1. x[:, None] adds an axis of length 1"
             )
     return ""
+
+
+def _no_index(error: Exception) -> str:
+    """A hint for an array of floats as an index: a mask of ones and zeros, or row numbers."""
+    if not str(error).startswith("arrays used as indices must be of integer"):
+        return ""
+    return "; of floats a mask is made by `mask != 0`, and row numbers by index.astype(mg.int64)"
 
 
 _SIGNS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}

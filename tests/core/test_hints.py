@@ -51,3 +51,9 @@ def test_images_with_their_channels_last_are_shown_the_step():
     said = message(lambda: nn.Conv2d(3, 4, 3)(x), ValueError)
     assert said.endswith("channels come before positions: np.moveaxis(x, -1, 1)")
     assert nn.Conv2d(3, 4, 3)(np.moveaxis(x, -1, 1)).shape == (2, 4, 7, 6)
+
+
+@pytest.mark.parametrize("index", [mg.tensor([1.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0])])
+def test_floats_as_an_index_are_shown_how_masks_and_row_numbers_are_made(index):
+    assert "a mask is made by `mask != 0`" in message(lambda: X[index], IndexError)
+    assert X[index != 0].tolist() == [1.0, 3.0]
