@@ -11,8 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from . import nn
 from .backends import random
+from .core.errors import describe
 from .core.modes import no_grad
 from .core.tensor import Tensor
 from .io import load, save
@@ -26,7 +29,13 @@ Numbers = dict[str, float]
 
 def accuracy(y: Tensor, target: Any) -> float:
     """The share of rows of y (n, c) whose largest entry is at target (n,)."""
-    return float((y.detach().argmax(axis=-1) == target).mean())
+    guesses = y.detach().argmax(axis=-1)
+    if guesses.shape != np.shape(target):  # (n,) == (n, 1) would compare each with each
+        raise ValueError(
+            f"accuracy: y {y.shape} needs one class index a row, a target of shape "
+            f"{guesses.shape}; got {np.shape(target)}"
+        )
+    return float((guesses == target).mean())
 
 
 class Callback:
@@ -127,6 +136,14 @@ class Trainer:
         clip_norm: float | None = None,
         checkpoint: str | os.PathLike | None = None,
     ):
+        made = hasattr(optimizer, "step") and not isinstance(optimizer, type)
+        for name, given, fits, instead in (
+            ("model", model, isinstance(model, nn.Module), "an nn.Module, made: Net(), not Net"),
+            ("loss", loss, callable(loss), "a function of (model(*inputs), target), mg.mse say"),
+            ("optimizer", optimizer, made, "one of mg.optim, Adam(model.parameters()) say"),
+        ):
+            if not fits:
+                raise TypeError(f"Trainer: {name} is {instead}; got {describe(given)}")
         if "loss" in (metrics or {}):
             raise ValueError("Trainer: a metric has another name than 'loss', which is the loss's")
         if scheduler is not None and not hasattr(scheduler, "step"):
@@ -165,6 +182,12 @@ class Trainer:
         already is left alone. A checkpoint that could not be written is an error before the first
         epoch.
         """
+        for name, given in (("batches", batches), ("validation", validation)):
+            if hasattr(given, "dtype"):  # its rows would be taken for batches
+                raise TypeError(
+                    f"Trainer.fit: {name} are pairs (inputs, target), as of "
+                    f"data.DataLoader(data.ArrayDataset(x, y), 32); got {describe(given)}"
+                )
         if self.checkpoint is not None:
             check_name(self.checkpoint)
         if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):

@@ -1,6 +1,7 @@
 """The trainer learns, tells its callbacks, stops early, and resumes bit for bit."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -231,6 +232,51 @@ def test_wrong_settings_are_refused():
         train.Trainer(*made_of, metrics={"loss": train.accuracy})
     with pytest.raises(TypeError, match="scheduler is a schedule of mg.optim.lr_scheduler, got"):
         train.Trainer(*made_of, scheduler=lambda epoch: 0.1)
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "said"),
+    [
+        (0, nn.Linear, "Trainer: model is an nn.Module, made: Net(), not Net; got <class"),
+        (1, None, "Trainer: loss is a function of (model(*inputs), target), mg.mse say; got None"),
+        (
+            2,
+            optim.Adam,
+            "Trainer: optimizer is one of mg.optim, Adam(model.parameters()) say; got <",
+        ),
+        (2, None, "Trainer: optimizer is one of mg.optim, Adam(model.parameters()) say; got None"),
+    ],
+)
+def test_what_a_trainer_cannot_be_made_of_is_named_before_it_trains(place, given, said):
+    trainer, _, _ = parts()
+    made_of = [trainer.model, trainer.loss, trainer.optimizer]
+    made_of[place] = given
+    with pytest.raises(TypeError, match=re.escape(said)):
+        train.Trainer(*made_of)
+
+
+def test_what_steps_as_an_optimizer_does_is_one():
+    class Wrapped:  # as distributed.ZeroRedundancyOptimizer
+        def __init__(self, optimizer):
+            self.step, self.zero_grad = optimizer.step, optimizer.zero_grad
+            self.param_groups = optimizer.param_groups
+
+    trainer, batches, _ = parts()
+    wrapped = train.Trainer(trainer.model, trainer.loss, Wrapped(trainer.optimizer))
+    assert len(wrapped.fit(batches, progress=False)) == 1
+
+
+def test_an_array_in_the_place_of_batches_is_told_from_them():
+    trainer, batches, _ = parts()
+    for name, given in (("batches", (np.ones((4, 2)),)), ("validation", (batches, mg.ones(4, 2)))):
+        with pytest.raises(TypeError, match=rf"Trainer.fit: {name} are pairs .*DataLoader"):
+            trainer.fit(*given, progress=False)
+
+
+@pytest.mark.parametrize("target", [[[0], [1], [1]], [[1, 0, 0], [0, 1, 0], [0, 1, 0]], 1])
+def test_accuracy_compares_each_row_with_one_class(target):
+    with pytest.raises(ValueError, match=r"accuracy: y \(3, 3\) needs one class index a row"):
+        train.accuracy(mg.ones(3, 3), np.array(target))
 
 
 def test_accuracy_is_the_share_of_hits():

@@ -160,7 +160,8 @@ for name, count in counts.items():
 
 # %% [markdown]
 # Two or three gradients, whatever the number of variables. The full Hessian would be 100 such
-# products.
+# products. (A gradient counts four times the value, and not twice: a transform runs the rules on
+# tensors, so that the ops inside a rule, as the two of $1 - y^2$, are counted besides the rule.)
 #
 # ## Newton's method
 #
@@ -231,7 +232,7 @@ def cg(product, b, steps, tolerance=1e-10):
 
 
 def elastic(x):
-    """A chain of 2,000 springs that stiffen, pulled down by a weight at each joint."""
+    """2,000 joints in a chain of springs that stiffen, pulled by a weight at each joint."""
     stretch = x[1:] - x[:-1]
     return (stretch**2 / 2 + stretch**4).sum() + (x**2).sum() / 100 - 0.01 * x.sum()
 

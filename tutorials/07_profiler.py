@@ -116,8 +116,8 @@ print(prof.table(20))
 
 # %% [markdown]
 # Two things stand out. **matmul** takes the largest share, in many calls a step each way, though
-# the model has only a few matrices. And `sum`, `getitem`, `mul` and `add` together are called some
-# four hundred times a step and take microseconds each: hardly any work, much calling.
+# the model has only a few matrices. And `sum`, `mul` and `add` together are called some three
+# hundred times a step and take microseconds each: hardly any work, much calling.
 #
 # The last lines say that somewhere float64 is made of float32. We come to that.
 #
@@ -385,7 +385,8 @@ assert peaks[names[-1]] < peaks["as it was"] / 3
 # can do $F$ operations and move $B$ bytes a second: the **roofline** (Williams, Waterman,
 # Patterson, 2009). Both peaks are measured here, in a second; each point is an op. Left of the
 # ridge memory is the limit, right of it arithmetic; what lies far below the roof spends its time on
-# neither.
+# neither. (A point above the slope, over 100 % of the roof, has found its arrays in the cache: the
+# slope is that of memory.)
 
 # %%
 log = os.path.join(folder.name, "lean.jsonl")

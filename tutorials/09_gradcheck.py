@@ -201,7 +201,7 @@ assert len(fooled) >= 8
 # | `detached` | the gradient is right, its own derivative is wrong |
 # | `memory order` | ones look the same in every order |
 # | `in place` | the gradient is right, and nobody looks at the cotangent afterwards |
-# | `axis`, `keepdims` | so they do along every axis, and the first sample is square |
+# | `axis`, `keepdims` | ones are the same along every axis, and the first sample is square |
 # | `ties` | a random vector has no ties |
 #
 # So a check needs signed random cotangents, samples of several sizes and of unequal axes, a

@@ -16,6 +16,11 @@ Fn = TypeVar("Fn", bound=Callable)
 
 
 # The end of the error where a plain array would drop a derivative in silence.
+NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
 NO_PLAIN_ARRAY = (
     "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
     "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
@@ -306,6 +311,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     hint = hint_of_op(error, op, _named(op, args), args, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
+        said = said.removesuffix(".")
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")
     if unexpected:  # Python names the function inside the op
         said = f"{op.name}{unexpected}{name}"
@@ -326,5 +332,5 @@ def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
     """An argument that is not a tensor, as a plain array of numbers."""
     try:
         return as_operand(x)
-    except OperandError as error:
+    except TypeError as error:
         raise explain(error, op, args, params) from None

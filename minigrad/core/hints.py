@@ -15,9 +15,11 @@ def hint_of_op(error: Exception, op: Any, named: list, args: tuple, params: dict
     return (
         our_name(error, op)
         or no_operand(named, op.optional)
+        or _several_tensors(named)
         or _no_axis(error, op, params)
         or _unlike_lengths(error, args)
-        or _no_loop(error, args)
+        or _no_index(error)
+        or _no_loop(error, op, args)
         or _number_on_host(error, args)
     )
 
@@ -64,6 +66,15 @@ def no_operand(named: Iterable[tuple[str, Any]], optional: Iterable[str], text: 
     return ""
 
 
+def _several_tensors(named: Iterable[tuple[str, Any]]) -> str:
+    """A hint for (output, state), which recurrent layers and attention return, passed on whole."""
+    for name, x in named:
+        if isinstance(x, list | tuple) and any(hasattr(part, "node") for part in x):
+            kind = type(x).__name__
+            return f"; {name} is a {kind} that holds tensors: pass one of them, as in {name}[0]"
+    return ""
+
+
 _OF_TWO = {"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum"}
 
 
@@ -95,7 +106,17 @@ def _unlike_lengths(error: Exception, args: tuple) -> str:
     return ""
 
 
-def _no_loop(error: Exception, args: tuple) -> str:
+def _no_index(error: Exception) -> str:
+    """A hint for an array of floats as an index: a mask of ones and zeros, or row numbers."""
+    if not str(error).startswith("arrays used as indices must be of integer"):
+        return ""
+    return "; of floats a mask is made by `mask != 0`, and row numbers by index.astype(mg.int64)"
+
+
+_SIGNS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+
+
+def _no_loop(error: Exception, op: Any, args: tuple) -> str:
     """A hint where a ufunc has no loop for the dtypes, or NumPy no dtype for both of them."""
     said = str(error)
     if "could not be promoted" in said:
@@ -109,7 +130,12 @@ def _no_loop(error: Exception, args: tuple) -> str:
         return ". It has no form for bfloat16: x.astype(mg.float32) has one"
     if any(x.dtype.itemsize > 8 for x in arrays_in(args)):
         return ". It has no form for long doubles: x.astype(mg.float64) has one"
-    return ". It takes integers here: x.astype(int) makes some" if "f" in kinds else ""
+    if "f" not in kinds:
+        return ""
+    if op.name in _SIGNS:
+        sign = _SIGNS[op.name]
+        return f". `{sign}` joins masks and integers, and binds first: write (x > 0) {sign} (x < 3)"
+    return ". It takes integers here: x.astype(int) makes some"
 
 
 def _number_on_host(error: Exception, args: tuple) -> str:

@@ -5,7 +5,9 @@ option that is not supported is refused by name, never dropped.
 """
 
 import inspect
+import opcode
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -373,3 +375,18 @@ def _unknown(name: str) -> TypeError:
         "x.detach().numpy() if no gradient is needed, or add the op with @mg.primitive(numpy="
         f"np.{name})."
     )
+
+
+def warn_of_storing(caller: Any) -> None:
+    """A warning where `array[i] = x` takes the number of a tracked tensor and drops its history.
+
+    NumPy asks for it by float(x), as the user may. Which of the two it was, the instruction tells
+    that the caller's frame is executing: a store, or a call.
+    """
+    if caller.f_code.co_code[caller.f_lasti] == opcode.opmap.get("STORE_SUBSCR"):
+        warnings.warn(
+            "array[i] = x takes the value of a tracked tensor and drops its history: no gradient "
+            "will come back from that array. If the value is all you want, say x.item(). To go on "
+            "computing, fill a tensor, y = mg.zeros(n), or join the parts by mg.stack",
+            stacklevel=3,
+        )

@@ -1,5 +1,6 @@
 """A tensor: an array, the node that made it, its gradient. What it computes is in methods.py."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,11 @@ from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
-from .errors import NO_PLAIN_ARRAY, describe
+from .errors import NO_GRAD_OF_RESULTS, NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
 from .inplace import InPlace, set_values
-from .numpy_protocol import array_function, array_ufunc, no_mask
+from .numpy_protocol import array_function, array_ufunc, no_mask, warn_of_storing
 from .registry import engine, op
 from .show import tensor_bundle, tensor_html, tensor_text
 from .spelling import Elsewhere
@@ -135,7 +136,7 @@ class Tensor(InPlace, TensorHooks):
         Anything else is a TypeError or ValueError at once, not in the next backward.
         """
         if self._grad is None and not self.is_leaf and not self.retains_grad:
-            warnings.warn(_NO_GRAD_OF_RESULTS.format(self.node), stacklevel=2)
+            warnings.warn(NO_GRAD_OF_RESULTS.format(self.node), stacklevel=2)
         return self._grad
 
     @grad.setter
@@ -237,6 +238,8 @@ class Tensor(InPlace, TensorHooks):
         return _as_python(self, int)
 
     def __float__(self) -> float:
+        if self.requires_grad and modes.state.recording:
+            warn_of_storing(sys._getframe(1))
         return _as_python(self, float)
 
     def __complex__(self) -> complex:
@@ -370,13 +373,6 @@ def _as_python(x: Tensor, convert: Callable) -> Any:
         raise type(error)(
             f"a tensor {describe(x)} as one Python number: {error}; {instead}"
         ) from None
-
-
-_NO_GRAD_OF_RESULTS = (
-    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
-    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
-    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
-)
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:

@@ -5,6 +5,7 @@ for each argument. What has only a reverse rule gets its jvp from the vjp of its
 g ↦ Jᵀg is linear, and its own transpose is t ↦ Jt.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..backends.dtypes import is_differentiable
 from ..core import modes
 from ..core.create import as_tensor
 from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, describe
+from ..core.numpy_protocol import warn_of_storing
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
@@ -55,6 +57,11 @@ class Dual(NoLeaf, Tensor):
                 + NO_PLAIN_ARRAY
             )
         return super().__array__(dtype, copy)
+
+    def __float__(self) -> float:
+        if self.tangent is not None and modes.state.recording:
+            warn_of_storing(sys._getframe(1))
+        return super().__float__()
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:

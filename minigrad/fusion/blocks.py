@@ -23,51 +23,51 @@ def _wide(dtype: Any) -> np.dtype:
     return np.dtype(accumulator(dtype) or dtype)
 
 
+def _operands(symbol: Symbol) -> list[Symbol]:
+    return [x for x in symbol.args if isinstance(x, Symbol)]
+
+
 class Blocks:
     """A program made ready: for each step the function, where it reads and where it writes."""
 
     def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol]):
         self.outputs = list(outputs)
-        needed = reached(outputs)
-        symbols = [s for s in inputs[0].program.symbols if s.number in needed]
-        last = {}  # the step that reads a value for the last time
-        for at, s in enumerate(symbols):
-            for x in s.args:
-                if isinstance(x, Symbol):
-                    last[x.number] = at
-        kept = {y.number for y in outputs}
         self.steps: list[tuple] = []
         self.slots: list[tuple[np.dtype, bool]] = []  # buffers: dtype, and whether one value a row
         self.place: dict[int, Any] = {}  # symbol -> ("input", i), ("slot", k) or ("constant", v)
+        needed = reached(outputs)
+        symbols = [s for s in inputs[0].program.symbols if s.number in needed]
+        last_read = {x.number: at for at, s in enumerate(symbols) for x in _operands(s)}
+        kept = {y.number for y in outputs}
         free: list[int] = []
         for at, s in enumerate(symbols):
             if s.op in ("input", "constant"):
                 self.place[s.number] = (s.op, s.args[0])
                 continue
-            reads = [x for x in s.args if isinstance(x, Symbol)]
-            want = (_wide(s.dtype), s.is_row)
-            # a step may write where it reads: NumPy's functions of one element allow it
-            slot = None
-            if s.op not in ROW_FUNCTIONS and s.op != "where":
-                for x in reads:
-                    kind, k = self.place[x.number]
-                    mine = last[x.number] == at and x.number not in kept
-                    if kind == "slot" and mine and self.slots[k] == want:
-                        slot = k
-                        break
-            if slot is None:
-                slot = next((k for k in free if self.slots[k] == want), None)
-                if slot is not None:
-                    free.remove(slot)
-            if slot is None:
-                slot = len(self.slots)
-                self.slots.append(want)
+            reads = [self.place[x.number] for x in _operands(s)]
+            over = [x.number for x in _operands(s) if last_read[x.number] == at]
+            places = [self.place[number] for number in over if number not in kept]
+            ending = [*dict.fromkeys(k for kind, k in places if kind == "slot")]
+            slot = self._slot_for(s, ending, free)
             self.place[s.number] = ("slot", slot)
-            self.steps.append((s.op, [self.place[x.number] for x in reads], slot))
-            for x in {x.number: x for x in reads}.values():
-                kind, k = self.place[x.number]
-                if kind == "slot" and k != slot and last[x.number] == at and x.number not in kept:
-                    free.append(k)
+            self.steps.append((s.op, reads, slot))
+            free += [k for k in ending if k != slot]
+
+    def _slot_for(self, s: Symbol, ending: list[int], free: list[int]) -> int:
+        """Where a step writes: over what it reads for the last time, into a free buffer, or anew.
+
+        NumPy's functions of one element may write where they read; those of a row, and where, whose
+        last operand is written first, may not.
+        """
+        want = (_wide(s.dtype), s.is_row)
+        in_place = s.op not in ROW_FUNCTIONS and s.op != "where"
+        slot = next((k for k in (*ending * in_place, *free) if self.slots[k] == want), None)
+        if slot is None:
+            self.slots.append(want)
+            return len(self.slots) - 1
+        if slot in free:
+            free.remove(slot)
+        return slot
 
     def __call__(self, arrays: Sequence[np.ndarray], kinds: Sequence[str], shape: tuple) -> list:
         """The outputs, for arrays read as `kinds` says (see fuse._block_kind)."""

@@ -67,10 +67,12 @@ class _Conv(Module):
         wanted = weight.shape[0] if self.transposed else weight.shape[1] * self.groups
         axis = x.ndim - self.dims - 1
         if axis in (0, 1) and x.shape[axis] != wanted:
+            step = f"make it with in_channels={x.shape[axis]}, or check the layer before it"
+            if x.shape[-1] == wanted:
+                step = f"channels come before positions: np.moveaxis(x, -1, {axis})"
             raise ValueError(
                 f"{type(self).__name__}: x {x.shape} has {x.shape[axis]} channels (axis {axis}), "
-                f"and this layer was made for in_channels={self.in_channels}; make it with "
-                f"in_channels={x.shape[axis]}, or check the layer before it"
+                f"and this layer was made for in_channels={self.in_channels}; {step}"
             )
         return weight
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.axes import array_like, in_wide
-from ..ops.loss.reduction import check_reduction, reduced
+from ..ops.loss.reduction import check_no_pairs, check_reduction, reduced
 from .arguments import at_least_zero
 from .linear import Linear
 from .module import Module
@@ -215,7 +215,8 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, x: Tensor, target: Any) -> Tensor:
-        target = array_like(target)
+        x, target = array_like(x), array_like(target)
+        check_no_pairs(type(self).__name__, x=x, target=target)
         near, far = op.where(target != -1, x, 0), op.where(target != 1, op.relu(self.margin - x), 0)
         return reduced(type(self).__name__, near + far, self.reduction)
 

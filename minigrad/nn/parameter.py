@@ -13,6 +13,8 @@ from ..core.versions import note_write
 class Parameter(Tensor):
     """A leaf that requires a gradient and that modules find among their attributes.
 
+    Only such attributes are trained and saved: a plain tensor with requires_grad=True is not, nor
+    are parameters in a list or a dictionary (nn.ParameterList and nn.ParameterDict hold some).
     It shares the memory of `data`, a tensor or an array. `name` is its path in the outermost
     module it belongs to ("features.0.weight"): what graphs and profiles show. Ops on parameters
     give plain tensors.

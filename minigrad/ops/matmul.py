@@ -248,10 +248,10 @@ def _inputs_of_layer(x, w):
     wanted = "x must be (..., n) and w (m, n) with the same n"
     if getattr(w, "ndim", 0) != 2 or not getattr(x, "ndim", 0):
         return wanted
-    return (
-        f"the last axis of x is {x.shape[-1]} long, and w (outputs, inputs) takes {w.shape[1]}; "
-        f"{wanted}"
-    )
+    n, row = w.shape[1], prod(x.shape[1:])
+    flat = f"; nn.Flatten(), or x.reshape({len(x)}, {n}), would fit" if row == n else ""
+    said = f"the last axis of x is {x.shape[-1]} long, and w (outputs, inputs) takes {n}"
+    return f"{said}; {wanted}{flat}"
 
 
 @linear.vjp("x")

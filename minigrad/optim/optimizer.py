@@ -70,7 +70,8 @@ class Optimizer(OptimizerHooks):
         if not entries:
             raise ValueError(
                 f"{type(self).__name__} got no parameters to optimise; what model.parameters() "
-                "gives can be read once: call it anew, or keep list(model.parameters())"
+                "gives can be read once: call it anew, or keep list(model.parameters()). Of a "
+                "module they are its attributes that are nn.Parameter(...), not tensors or lists"
             )
         if not isinstance(entries[0], Mapping):
             entries = [{"params": entries}]

@@ -77,7 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     require_stderr()
     usage = parser()
     try:
-        options = usage.parse_args(argv)
+        options, rest = usage.parse_known_args(argv)
+        if rest:
+            bare = not any(name.startswith("-") for name in rest)
+            meant = f"; ops are named by --ops {','.join(rest)}" if bare else ""
+            usage.error(f"unrecognized arguments: {' '.join(rest)}{meant}")
     except SystemExit as stop:
         return 2 if stop.code else 0
     try:
@@ -152,7 +156,9 @@ def _import(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise _UsageError(f"--import {module}: {error}") from error
+            name = module.removesuffix(".py")
+            meant = f"; the module of that file is {name}" if name != module else ""
+            raise _UsageError(f"--import {module}: {error}{meant}") from error
 
 
 def _chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:

@@ -38,6 +38,14 @@ def _number(text: str, kind: Callable[[str], float]) -> Any:
         return -1
 
 
+def a_script(path: str) -> None:
+    """ValueError for what is no program to run: no file, or the log of a run."""
+    if not os.path.isfile(path):
+        raise ValueError(f"{path}: there is no such file to run")
+    if path.endswith(".jsonl"):
+        raise ValueError(f"{path}: is no Python program; minigrad-profile view {path} shows a log")
+
+
 def not_over(out: str | None, *sources: str) -> None:
     """ValueError where a result would replace its source or another, whatever name leads there."""
     for source in sources if out else ():

@@ -20,7 +20,7 @@ from minigrad.instrument.table import counted, show
 from minigrad.instrument.terminal import reader_left, require_stderr, require_stdout
 
 from . import __version__, compare_cli, memory, parsers, report_cli, roofline
-from .arguments import in_a_folder, not_over, read_again
+from .arguments import a_script, in_a_folder, not_over, read_again
 from .diff import difference
 from .live import NoTerminal, live, require_rich
 from .merge import merged
@@ -199,10 +199,13 @@ def _merge(options: argparse.Namespace) -> int:
     return 0
 
 
+# Options that few scripts have of their own: behind the script they are its, and do nothing here.
+_MISPLACED = {"--html", "--memory", "--stack", "--live", "--sync", "--min-us", "--max-events"}
+
+
 def _run(options: argparse.Namespace) -> int:
-    if not os.path.isfile(options.script):
-        return _refuse(f"{options.script}: there is no such file to run")
     try:
+        a_script(options.script)
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
         in_a_folder(options.html)
@@ -240,6 +243,11 @@ def _run(options: argparse.Namespace) -> int:
             if failed:
                 said = f"the log is incomplete: {events:,} events are safe in"
             remark(f"{said} {made}{lost}{hint}")
+            given = dict.fromkeys(argument.partition("=")[0] for argument in options.args)
+            for option in [name for name in given if name in _MISPLACED]:
+                remark(
+                    f"{option} went to {options.script}; options of `run` come before the script"
+                )
 
     try:
         run_script(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
-from .arguments import in_a_folder, not_over
+from .arguments import a_script, in_a_folder, not_over
 from .remarks import wrote
 
 _MOST_WORKERS = 1_024  # each is a thread
@@ -21,8 +21,7 @@ def compare(options: argparse.Namespace) -> int:
     """Compare, print and save."""
     from .compare_view import text
 
-    if not os.path.isfile(options.script):
-        raise ValueError(f"{options.script}: there is no such file to run")
+    a_script(options.script)
     if options.backward < 1:
         raise ValueError(f"--backward is 1 or more, got {options.backward}")
     if options.repeats < 1:

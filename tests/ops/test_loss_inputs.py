@@ -55,3 +55,22 @@ def test_the_poisson_loss_of_a_float16_rate_of_0_is_finite(target):
 def test_other_losses_that_would_be_complex_are_refused(loss):
     with pytest.raises(TypeError, match="a loss is a real number, and of these .*complex"):
         loss(mg.tensor([1 + 2j]), mg.tensor([1.0]))
+
+
+N1, N = mg.ones(4, 1), mg.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("gaussian_nll", lambda x, target: mg.gaussian_nll(x, target, 1.0)),
+        ("poisson_nll", mg.poisson_nll),
+        ("margin_ranking", lambda x, target: mg.margin_ranking(x, target, 1.0)),
+        ("HingeEmbeddingLoss", mg.nn.functional.hinge_embedding_loss),
+    ],
+)
+def test_a_column_beside_a_row_is_no_table_of_losses(name, loss):
+    for x, target in ((N1, N), (N, N1)):
+        with pytest.raises(ValueError, match=f"{name}: .* would broadcast to a loss of each pair"):
+            loss(x, target)
+    assert loss(mg.tensor(1.0), N).shape == loss(N, mg.tensor(1.0)).shape == ()

@@ -154,6 +154,21 @@ def test_a_script_that_is_not_there_is_one_line(tmp_path):
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "missing.py" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_log_in_the_place_of_the_script_is_one_line(tmp_path, command):
+    (tmp_path / "log.jsonl").write_text("{}", encoding="utf-8")
+    done = start(tmp_path, "-m", "minigrad_profiler", command, "log.jsonl")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no Python program; minigrad-profile view log.jsonl" in done.stderr
+
+
+def test_an_option_behind_the_script_is_the_scripts_and_is_said_to_be(tmp_path):
+    (tmp_path / "script.py").write_text("import sys; print(sys.argv[1:])", encoding="utf-8")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "script.py", "--html", "r.html")
+    assert done.stdout.strip() == "['--html', 'r.html']"
+    assert "--html went to script.py; options of `run` come before the script" in done.stderr
+
+
 def test_a_log_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tmp_path):
     (tmp_path / "script.py").write_text("print('ran')")
     done = start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "no/log.jsonl", "script.py")

@@ -23,7 +23,7 @@ from ..axes import (
     in_wide,
     widen,
 )
-from .reduction import reduced
+from .reduction import check_no_pairs, reduced
 
 __all__ = [
     "gaussian_nll", "margin_ranking", "multi_margin", "multilabel_margin",
@@ -47,7 +47,9 @@ def margin_ranking(
     a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """y = max(0, −target (a − b) + margin): target 1 asks for a > b, −1 for b > a."""
-    d = as_floating(array_like(a)) - as_floating(array_like(b))
+    a, b = as_floating(array_like(a)), as_floating(array_like(b))
+    check_no_pairs("margin_ranking", a=a, b=b)
+    d = a - b
     if d.dtype.kind == "c":
         raise TypeError(f"margin_ranking: complex numbers have no order; got {d.dtype}")
     y = op.relu(margin - _signs("margin_ranking", target, d) * d)
@@ -163,6 +165,7 @@ def gaussian_nll(
     """
     x, var = floating_together(x, var)
     x, target = both_arrays(x, target)
+    check_no_pairs("gaussian_nll", x=x, target=target)
     if var.shape == x.shape[:-1] and x.ndim > var.ndim > 0:
         var = op.expand_dims(var, axis=-1)
     if (raw(var) < 0).any():
@@ -184,6 +187,7 @@ def poisson_nll(
     full adds Stirling's target log target − target + log(2π target)/2 for targets above 1.
     """
     x, target = both_arrays(x, target)
+    check_no_pairs("poisson_nll", x=x, target=target)
     x = as_floating(x)
     dtype = common_dtype(x.dtype, target.dtype)
     x, target = widen(x), widen(target)  # 16 bits do not hold eps

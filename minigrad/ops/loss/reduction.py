@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ...core.registry import op
 
 
@@ -21,6 +23,19 @@ def check_real(name: str, y: Any) -> None:
         raise TypeError(
             f"{name}: a loss is a real number, and of these inputs it is {y.dtype}; give real and "
             "imaginary parts (mg.view_as_real), or absolute values"
+        )
+
+
+def check_no_pairs(name: str, **arrays: Any) -> None:
+    """ValueError where arrays broadcast to more elements than any of them has.
+
+    Predictions (n, 1) beside targets (n,) would make (n, n) losses, one for each pair.
+    """
+    shapes = [x.shape for x in arrays.values()]
+    if np.broadcast_shapes(*shapes) not in shapes:
+        given = " and ".join(f"{key} {x.shape}" for key, x in arrays.items())
+        raise ValueError(
+            f"{name}: {given} would broadcast to a loss of each pair; reshape one of them"
         )
 
 

@@ -35,6 +35,11 @@ def _reference(function):
     return reference
 
 
+def _refuse_pairs(x, target):
+    if np.broadcast_shapes(x.shape, target.shape) not in (x.shape, target.shape):
+        raise ValueError(f"{x.shape} and {target.shape} make pairs")
+
+
 def _spread(rng, shape):
     """Scores that are 0.3 apart and not whole: no difference of two is a margin of 1 or 1.5."""
     n = int(np.prod(shape))
@@ -207,6 +212,7 @@ register_op(
 
 
 def _gaussian(x, target, var, full=False):
+    _refuse_pairs(x, target)
     var = var[..., None] if var.ndim > 0 and var.shape == x.shape[:-1] else var
     v = np.maximum(var, 1e-6)
     return (np.log(v) + (x - target) ** 2 / v) / 2 + full * np.log(2 * np.pi) / 2
@@ -254,6 +260,7 @@ register_op(
 
 
 def _poisson(x, target, log_input=True, full=False, eps=1e-8):
+    _refuse_pairs(x, target)
     y = np.exp(x) - target * x if log_input else x - target * np.log(x + eps)
     t = np.maximum(target, 1)
     return y + full * (target > 1) * (t * np.log(t) - t + np.log(2 * np.pi * t) / 2)
