@@ -188,7 +188,9 @@ _IN_PLACE = (
 # nn.functional's way back.
 _ARGUMENTS = {
     "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",),
-    "input": ("x", "a", "p"), "other": ("b",), "exponent": ("b",), "weight": ("w",),
+    "input": ("x", "a", "p"), "input1": ("a",), "input2": ("b",), "other": ("b",),
+    "exponent": ("b",), "weight": ("w", "weights"), "interpolation": ("method",),
+    "offset": ("k",),
     "bias": ("b",), "query": ("q",), "key": ("k",), "value": ("v",), "start_dim": ("start",),
     "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
     "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",), "shape": ("size",),
