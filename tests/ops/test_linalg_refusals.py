@@ -21,3 +21,9 @@ def test_equations_between_numbers_are_refused_by_their_shapes():
         mg.linalg.solve(1, mg.eye(1))
     with pytest.raises(ValueError, match=r"triangular_solve.*b must be \(n,\) .* got \(\)"):
         mg.linalg.triangular_solve(mg.eye(1), 0)
+
+
+def test_the_two_bounds_of_pinv_are_not_given_together():
+    with pytest.raises(ValueError, match="rcond and rtol are two names of one bound"):
+        np.linalg.pinv(mg.eye(2), rcond=0.1, rtol=0.2)
+    np.testing.assert_array_equal(mg.linalg.pinv(mg.eye(2), rtol=0.2).numpy(), np.eye(2))
