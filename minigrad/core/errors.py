@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Self, TypeVar
@@ -269,6 +270,8 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
         better.__cause__ = error.__cause__  # what happened inside is of no interest
         return better
     said, ours = str(error), isinstance(error, MinigradError)
+    if inside := getattr(error, "inside", ()):  # an op that no user knows: fn is what was called
+        return _rebuilt(inside[0], _call_of(fn, args, given, called), *inside[1:])
     if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
         return error
     whose = _SAYS_WHOSE.match(said) or said.startswith(f"{called} ")
@@ -325,7 +328,20 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         return new
     if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
         said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""
-    return _rebuilt(error, call, said, hint)
+    told = _rebuilt(error, call, said, hint)
+    if told is not error and not _is_known_to_users(op.called):
+        told.inside = (error, said, hint)  # type: ignore[attr-defined]  # for of_call
+    return told
+
+
+_ROOMS = ("", ".nn.functional", ".linalg", ".fft", ".special")
+
+
+def _is_known_to_users(name: str) -> bool:
+    """Whether users find an op by this name, and not only the functions that are made of it."""
+    package = __name__.partition(".")[0]
+    rooms = [sys.modules.get(package + room) for room in _ROOMS]
+    return any(name in vars(room) for room in rooms if room)
 
 
 def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:

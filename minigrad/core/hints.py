@@ -85,7 +85,10 @@ def _no_axis(error: Exception, op: Any, params: dict) -> str:
         return ""
     if isinstance(axis, list):
         return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
-    if getattr(axis, "shape", ()) and op.name in _OF_TWO:
+    is_no_axis = (
+        getattr(axis, "shape", ()) or getattr(axis, "dtype", np.dtype(int)).kind not in "iu"
+    )
+    if is_no_axis and op.name in _OF_TWO:
         return f"; of two arrays, element by element, it is mg.{_OF_TWO[op.name]}(a, b)"
     return ""
 

@@ -46,6 +46,11 @@ class InPlace(Methods):
         """x[index] = value, in NumPy's meaning; with a gradient where x or value has one."""
         _write(self, index, value, "x[index] = value")
 
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError(
+            "del x[index]: a tensor keeps its elements; mg.delete(x, index, axis=0) gives another"
+        )
+
     def copy_(self, value: Any) -> Any:
         """Put value, broadcast, in place of every element; returns x."""
         return _write(self, ..., value, "x.copy_(value)")

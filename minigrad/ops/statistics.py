@@ -225,6 +225,11 @@ def histogram(
     w = array_like(weights)
     if w.shape != np.shape(constant_array(x)):
         raise ValueError(f"histogram: weights {w.shape} must have the shape of x, {np.shape(x)}")
+    if isinstance(bins, str):
+        raise TypeError(
+            f"histogram: bins={bins!r} chooses edges for x without weights; give their number, or "
+            "mg.histogram(x, bins)[1]"
+        )
     edges = np.histogram(values, bins, range)[1]
     index = _bin_of(values, edges)
     inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))

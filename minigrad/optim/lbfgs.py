@@ -114,7 +114,7 @@ class LBFGS(Optimizer):
             t = group["lr"]
             if memory["n_iter"] == 1:
                 t *= min(1.0, 1.0 / float(np.abs(g).sum()))
-            memory["prev_g"] = g.copy()
+            memory.update(prev_g=g.copy(), d=d, t=t)  # all three, wherever this iteration ends
             before, slope = loss, float(g @ d)
             if slope > -group["tolerance_change"]:
                 break
@@ -129,7 +129,7 @@ class LBFGS(Optimizer):
                 used += 1
             else:  # the next step begins with the gradient here
                 self._write(x + t * d)
-            memory["t"], memory["d"] = t, d
+            memory["t"] = t
             small_step = np.abs(t * d).max() <= group["tolerance_change"]
             flat = np.abs(g).max() <= group["tolerance_grad"]
             if (

@@ -19,7 +19,8 @@ class Point(NamedTuple):
 def cubic_minimum(one: Point, two: Point, low: float, high: float) -> float:
     """Where the cubic with the losses and slopes of two points is smallest, kept in [low, high].
 
-    The middle of the interval where it has no minimum. Nocedal and Wright, 2006, equation 3.59.
+    The middle of the interval where it has no minimum; of a line, as |x| has on one side of 0, the
+    end that lies lower. Nocedal and Wright, 2006, equation 3.59.
     """
     if one.t > two.t:
         one, two = two, one
@@ -30,8 +31,10 @@ def cubic_minimum(one: Point, two: Point, low: float, high: float) -> float:
     if not square >= 0:
         return (low + high) / 2
     d2 = math.sqrt(square)
-    share = (two.slope + d2 - d1) / (two.slope - one.slope + 2 * d2)
-    return min(max(two.t - (two.t - one.t) * share, low), high)
+    rise, bend = two.slope + d2 - d1, two.slope - one.slope + 2 * d2
+    if bend == 0:
+        return high if rise < 0 else low
+    return min(max(two.t - (two.t - one.t) * (rise / bend), low), high)
 
 
 class _Search:

@@ -57,6 +57,13 @@ import minigrad as mg
         (mg.func, "custom_vjp", "@mg.primitive with @op.vjp, or mg.Function"),
         (mg.func, "stop_gradient", r"x.detach\(\)"),
         (mg.func, "checkpoint", "mg.checkpoint"),
+        (mg, "bucketize", r"mg.searchsorted\(boundaries, x\)"),
+        (mg, "histc", r"mg.histogram\(x, bins, \(low, high\)\)\[0\]"),
+        (mg, "broadcast_tensors", "mg.broadcast_arrays"),
+        (mg, "clone", r"x.clone\(\)"),
+        (mg, "finfo", "np.finfo"),
+        (mg, "hann_window", r"scipy.signal.windows.hann\(n, sym=False\)"),
+        (mg, "lstm_cell", "mg.nn.LSTMCell"),
     ],
 )
 def test_a_name_of_pytorchs_or_jax_s_modules_is_answered_with_ours(module, name, here):
@@ -77,6 +84,9 @@ def test_a_function_that_is_no_method_here_is_named_as_one():
         ("strides", "x.detach().numpy().strides, of its array"),
         ("tobytes", "x.detach().numpy().tobytes, of its array"),
         ("stride", "x.detach().numpy().strides, in bytes"),
+        ("mH", "mT.conj()"),
+        ("adjoint", "mT.conj()"),
+        ("ndimension", "ndim"),
         ("float", "astype(np.float32)"),
         ("at", "x[index] = value, or mg.setitem"),
         ("normal_", "mg.nn.init.normal_(x, mean, std)"),

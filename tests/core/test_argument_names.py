@@ -53,6 +53,11 @@ def test_every_function_of_nn_says_what_input_is(name):
     ("call", "hint"),
     [
         (lambda: X.unsqueeze(dim=1), "'dim'; here it is axis="),
+        (lambda: F.margin_ranking_loss(input1=X, input2=X, target=X), "'input1'; here it is a="),
+        (lambda: F.cosine_embedding_loss(X, input2=X, target=X), "'input2'; here it is b="),
+        (lambda: mg.quantile(X, 0.5, interpolation="lower"), "'interpolation'; here it is method="),
+        (lambda: mg.histogram(X, 3, weight=X), "'weight'; here it is weights="),
+        (lambda: mg.diagflat(X, offset=1), "'offset'; here it is k="),
         (lambda: X.gather(dim=1, index=[[0]]), "'dim'; here it is axis="),
         (lambda: X.index_select(dim=0, index=[0]), "'dim'; here it is axis="),
         (lambda: X.narrow(dim=0, start=0, length=1), "'dim'; here it is axis="),

@@ -119,3 +119,35 @@ def test_a_function_of_ops_says_what_none_may_come_from(function):
 def test_a_list_of_arrays_is_shown_by_their_dtypes_and_shapes():
     said = message(lambda: mg.piecewise(X, [X > 0, X > 1], [lambda x: 1 / 0, 0]), ZeroDivisionError)
     assert "condlist: [bool (2, 3), bool (2, 3)]" in said
+
+
+X = mg.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: mg.topk(mg.tensor(1.0), 1), np.exceptions.AxisError, "topk(x: float64 (), k: 1)"),
+        (lambda: mg.tensor(1.0).topk(1), np.exceptions.AxisError, "topk(x: float64 (), k: 1)"),
+        (lambda: np.linalg.pinv(mg.tensor(3.0)), ValueError, "np.linalg.pinv(x: float64 ())"),
+        (
+            lambda: mg.scatter_add(X, 0, mg.tensor([[9]]), mg.ones((1, 1))),
+            IndexError,
+            "scatter_add(x: float64 (2, 3), axis: 0, index: int64 (1, 1), src: float64 (1, 1)): "
+            "index 9",
+        ),
+        (
+            lambda: mg.index_reduce(X, 0, mg.tensor([9]), mg.ones((1, 3)), "prod"),
+            ValueError,
+            "index_reduce(x: float64 (2, 3), axis: 0, index: int64 (1,), source: float64 (1, 3), "
+            "reduce: 'prod'): index has numbers",
+        ),
+        (lambda: mg.special.jv(1, "a"), TypeError, "jv(v: 1, x: 'a'): 'a' (str) is neither"),
+    ],
+)
+def test_an_error_inside_an_op_that_users_do_not_know_is_told_of_the_call_they_made(
+    call, error, said
+):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value).startswith(said)

@@ -104,6 +104,7 @@ def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
     ("call", "step"),
     [
         (lambda: mg.max(X, X), "of two arrays, element by element, it is mg.maximum(a, b)"),
+        (lambda: mg.max(X, mg.tensor(0.0)), "of two arrays, element by element, it is mg.maximum"),
         (lambda: X.min(X), "of two arrays, element by element, it is mg.minimum(a, b)"),
         (lambda: mg.linalg.norm(mg.ones(2, 2), "fro", [0, 1]), "a tuple: axis=(0, 1)"),
         (lambda: mg.linalg.norm(mg.ones(2, 2), axis=[0, 1]), "a tuple: axis=(0, 1)"),

@@ -359,3 +359,10 @@ def test_a_value_that_is_no_number_is_told_where_it_was_written():
         ValueError, match=r"^x\[index\] = value: x is float64 \(2,\): could not con"
     ):
         x[0] = "a"
+
+
+def test_an_element_is_not_deleted_in_place_and_the_error_says_what_makes_a_tensor_without():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(TypeError, match=r"del x\[index\].*mg.delete\(x, index, axis=0\)"):
+        del x[0]
+    assert mg.delete(x, 0, axis=0).tolist() == [[3, 4]]

@@ -167,3 +167,10 @@ def test_the_slope_of_boxcox_in_its_power_has_its_limit_at_infinity(name):
 def test_a_polygamma_function_whose_factorial_is_beyond_float64_is_refused():
     with pytest.raises(ValueError, match="order=171: its factorial, a factor, is beyond float64"):
         mg.polygamma(171, mg.tensor(2.5))
+
+
+@pytest.mark.parametrize("x", [-100, -2.5, -1, 0, 0.5, 1, 2, 30.5])
+def test_zeta_of_one_number_is_riemanns_function_below_1_too(x):
+    special = pytest.importorskip("scipy.special")
+    assert mg.special.zeta(x) == special.zeta(x)
+    assert np.isnan(mg.special.zeta(-0.5, 1.0))  # the series of Hurwitz has no sum there

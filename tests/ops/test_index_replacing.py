@@ -46,6 +46,20 @@ def test_numbers_among_the_choices_take_the_dtype_of_the_arrays_beside_them():
         mg.choose(mg.tensor([0]), [])
 
 
+def test_choices_may_be_lists_of_numbers():
+    choices, a = [[0.5, 1, 2], [3, 4, 5], 7], [1, 0, 2]
+    assert np.choose(mg.tensor(a), choices).tolist() == np.choose(a, choices).tolist()
+
+
+def test_a_mask_larger_than_what_it_is_of_is_refused_by_name():
+    for fill in (mg.masked_fill, mg.masked_scatter):
+        for shape in ((2, 3), (2,), (1, 3)):
+            with pytest.raises(
+                ValueError, match=rf"^{fill.__name__}: the mask of shape \({shape[0]}"
+            ):
+                fill(mg.zeros(3), mg.ones(shape, dtype=bool), mg.tensor(1.0))
+
+
 def test_no_places_are_deleted():
     for nothing in ([], ()):
         assert mg.delete(mg.arange(3), nothing).tolist() == [0, 1, 2]
@@ -54,6 +68,7 @@ def test_no_places_are_deleted():
 CONDITIONS = [
     True, [True], np.array([True, False]), [True, False], [[True, False]],
     [np.array([True, False]), np.array([False, True])], np.array([[True, False]]),
+    np.array([0, 1]), [0, 1], [[0, 1]], [np.array([0.0, 2.0])], [np.array([0, 1]), [1, 0]],
 ]  # fmt: skip
 
 

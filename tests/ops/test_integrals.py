@@ -336,3 +336,11 @@ def test_bessel_functions_go_on_where_scipys_give_up():
     value, slope = derivatives(lambda x: mg.special.iv(1.5, x), tiny)[:2]
     assert value == 0 and slope == pytest.approx(1.5 * 0.5**1.5 * tiny**0.5 / (0.75 * np.pi**0.5))
     assert derivatives(lambda x: mg.special.ive(0.5, x), 0.0)[:2] == [0, np.inf]
+
+
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive", "kv", "kve"])
+@pytest.mark.parametrize("order", [np.nan, np.inf, -np.inf, 1e29, -1e29])
+def test_bessel_functions_of_an_order_that_is_no_number_or_far_out_are_scipys(name, order):
+    x = np.array([0.5, 3.0])
+    ours = getattr(mg.special, name)(order, mg.tensor(x)).numpy()
+    np.testing.assert_array_equal(ours, getattr(scipy.special, name)(order, x))

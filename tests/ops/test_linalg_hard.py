@@ -262,3 +262,22 @@ def test_the_pseudoinverse_of_a_hermitian_matrix_reads_its_lower_triangle_alone(
     np.testing.assert_allclose(second[1], second[0], rtol=1e-8, atol=1e-8)
     for found in (first[1].numpy(), second[1]):
         np.testing.assert_allclose(found, found.conj().T, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [1, -1, np.inf, -np.inf, "fro"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+def test_the_condition_of_a_singular_matrix_is_infinite_and_that_of_its_neighbour_as_ever(p, dtype):
+    singular, regular = np.array([[1, 2], [2, 4]], dtype), np.array([[2, 1], [0, 3]], dtype)
+    for x in (singular, 0 * singular, np.stack([singular, regular])):
+        expected = np.linalg.cond(x, p)
+        y = mg.linalg.cond(mg.tensor(x), p)
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+        assert y.dtype == expected.dtype
+    alone, both = mg.tensor(regular, requires_grad=True), mg.tensor(x, requires_grad=True)
+    with np.errstate(invalid="ignore"):  # of the singular one
+        g = mg.grad(mg.linalg.cond(both, p)[1], both).numpy()
+    np.testing.assert_allclose(g[1], mg.grad(mg.linalg.cond(alone, p), alone).numpy(), rtol=1e-6)
+    _, t = mg.func.jvp(lambda x: mg.linalg.cond(x, p)[1], (both,), (mg.ones_like(both),))
+    assert t.item() == pytest.approx(g[1].conj().sum(), rel=1e-5)
+    with pytest.raises(np.linalg.LinAlgError, match="square"):
+        mg.linalg.cond(mg.ones((2, 3)), p)

@@ -85,6 +85,13 @@ def test_counts_and_edges_are_tensors_where_an_argument_is_one_and_else_arrays(m
     assert results[0].tolist() == [1, 0, 2]
 
 
+def test_a_rule_for_the_number_of_bins_takes_no_weights_as_in_numpy():
+    x = mg.tensor([1.0, 2.0, 9.0])
+    assert mg.histogram(x, "auto")[1].tolist() == np.histogram(x.numpy(), "auto")[1].tolist()
+    with pytest.raises(TypeError, match="bins='auto' chooses edges for x without weights"):
+        mg.histogram(x, "auto", weights=[1.0, 2.0, 3.0])
+
+
 def test_the_last_bin_has_its_right_edge_and_nothing_outside_counts():
     y, _ = mg.histogram([0.0, 1.0, 2.0, 5.0], bins=[0, 1, 2], weights=mg.tensor(np.ones(4)))
     np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])

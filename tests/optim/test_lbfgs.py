@@ -205,3 +205,45 @@ def test_a_line_search_among_waves_takes_pytorchs_steps(
     begin = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     theirs = losses(torch, torch.optim.LBFGS, begin, torch.tensor(centre, dtype=torch.float64))
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "start"),
+    [
+        (lambda x: abs(x - 7.0).sum(), [1.0, 1.0]),
+        (lambda x: abs(x - 100.0).sum(), [1.0, 2.0]),
+        (lambda x: ((1 - x) * (x < 1)).sum(), [-50.0, -2.0]),  # hinge
+    ],
+)
+def test_a_line_search_along_a_straight_line_takes_pytorchs_steps(loss, start):
+    torch = pytest.importorskip("torch")
+
+    def losses(x, optimizer):
+        def closure():
+            optimizer.zero_grad()
+            y = loss(x)
+            y.backward()
+            return y
+
+        return [optimizer.step(closure).item() for _ in range(3)]
+
+    x = mg.tensor(start, requires_grad=True)
+    z = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    ours = losses(x, optim.LBFGS([x], line_search_fn="strong_wolfe"))
+    theirs = losses(z, torch.optim.LBFGS([z], line_search_fn="strong_wolfe"))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_a_step_after_one_that_found_the_slope_too_flat_to_move_stays_there_too(search):
+    x = mg.tensor([1e-5], requires_grad=True)
+    optimizer = optim.LBFGS([x], line_search_fn=search)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (x * x).sum() / 2
+        loss.backward()
+        return loss
+
+    losses = [optimizer.step(closure).item() for _ in range(3)]
+    assert losses == pytest.approx([5e-11] * 3, rel=1e-12)

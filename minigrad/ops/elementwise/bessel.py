@@ -66,7 +66,11 @@ def _forward(family: str) -> Callable:
 
     @in_float32
     def forward(x: Any, order: float) -> Any:
-        if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
+        if not math.isfinite(order):
+            return general(order, x)
+        if (
+            order < 0 and float(order).is_integer()
+        ):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
             return -y if order % 2 and family[0] in "jy" else y
         is_complex = x.dtype.kind == "c"
@@ -81,11 +85,11 @@ def _forward(family: str) -> Callable:
         lost = np.isnan(y) & ~np.isnan(x)
         if family[0] not in "ik" or is_complex or not lost.any():
             return y
-        size = np.abs(x) if family[0] == "i" and order == int(order) else x
+        size = np.abs(x) if family[0] == "i" and float(order).is_integer() else x
         if family[0] == "i":  # SciPy gives up for subnormal x, where the first term is all there is
             tiny = lost & (np.abs(x) <= 1e-300) & (size >= 0)
             with np.errstate(divide="ignore"):
-                first = np.power(0.5 * np.where(tiny, size, 1), order) / _gamma(order + 1)
+                first = np.power(0.5 * np.where(tiny, size, 1), order) / _gamma(float(order + 1))
             y = np.where(tiny, first, y)
         if family[1:]:  # and from x = 1e9 on
             limit = max(1e9, order * order)

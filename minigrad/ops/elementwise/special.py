@@ -136,7 +136,7 @@ erfinv = elementwise(
 # -- the gamma family ------------------------------------------------------------------------
 
 
-_zeta_upwards = special_function("zeta")  # ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
+_scipys_zeta = special_function("zeta")  # ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
 _FAR_BELOW = -100  # from a q < 0 SciPy goes up in steps of 1: from −1e9 that took half a minute
 
 
@@ -151,9 +151,9 @@ def _zeta(s: float, q: Any) -> Any:
     """ζ(s, q); of q far below 0 and whole s by ψ⁽ⁿ⁾(1 − q) (−1)ⁿ − ψ⁽ⁿ⁾(q) = π dⁿ/dqⁿ cot πq."""
     far = (q < _FAR_BELOW) & (q > -np.inf)
     if s < 2 or not float(s).is_integer() or (module_of(q) is np and not far.any()):
-        return _zeta_upwards(s, q)
+        return _scipys_zeta(s, q)
     n, q = int(s) - 1, q.astype(np.float64)
-    y = _zeta_upwards(s, np.where(far, 1 - q, q))
+    y = _scipys_zeta(s, np.where(far, 1 - q, q))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # at the poles; NaN is NaN
         cot = _cotangent(q - np.rint(q))
         turns = reduce(lambda p, a: p * cot + a, cotangent_derivative(n)[::-1]) * (1 + cot * cot)
@@ -175,12 +175,13 @@ def hurwitz_zeta_dq(g, q, exponent):
 
 
 @composite
-def zeta(x: float, q: Any = 1.0) -> Any:
+def zeta(x: float, q: Any = None) -> Any:
     """y = ζ(x, q) = Σₖ 1/(k + q)ˣ, k = 0, 1 …, x > 1 a number ;  dy/dq = −x ζ(x + 1, q)
 
-    Riemann's function with q = 1. TypeError for an array x: there is no derivative in x.
+    Without q Riemann's function of any x. TypeError for an array x: there is no derivative in x.
     """
-    return hurwitz_zeta(q, exponent=number("zeta", "the exponent x", x, variable="q"))
+    exponent = number("zeta", "the exponent x", x, variable="q")
+    return _scipys_zeta(exponent) if q is None else hurwitz_zeta(q, exponent=exponent)
 
 
 @primitive(kind="elementwise")

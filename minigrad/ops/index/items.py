@@ -144,11 +144,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     gx = 0 there, g elsewhere ;  gvalue = Σ g there.
     """
     x, mask = both_arrays(x, mask)
-    if np.broadcast_shapes(x.shape, mask.shape) != x.shape:
-        raise ValueError(
-            f"masked_fill: the mask of shape {mask.shape} does not broadcast to x of shape "
-            f"{x.shape}; fill needs a mask no larger than x"
-        )
+    require_mask_of("masked_fill", mask, x)
     one_value("masked_fill", value, "mg.where(mask, value, x)")
     if hasattr(value, "dtype") and value.dtype != x.dtype:
         if value.dtype.kind == "c" != x.dtype.kind:
@@ -158,6 +154,16 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             )
         value = value.astype(x.dtype)
     return op.where(mask, value, x)
+
+
+def require_mask_of(name: str, mask: Any, x: Any) -> None:
+    """ValueError where a mask does not broadcast to x."""
+    sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)
+    if mask.ndim > x.ndim or any(m not in (1, n) for m, n in sizes):
+        raise ValueError(
+            f"{name}: the mask of shape {mask.shape} does not broadcast to x of shape {x.shape}; "
+            "the mask may be no larger than x"
+        )
 
 
 def one_value(name: str, value: Any, instead: str) -> None:

@@ -229,4 +229,4 @@ def index_reduce(
     axis = axis_of(axis, source.ndim)
     lined = [-1 if i == axis else 1 for i in range(source.ndim)]
     places = op.broadcast_to(op.reshape(index, shape=lined), shape=source.shape)
-    return scatter_reduce(x, axis, places, source, reduce, include_self)
+    return op.scatter_reduce(x, axis, places, source, reduce, include_self)

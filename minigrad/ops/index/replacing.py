@@ -21,7 +21,7 @@ from ..axes import (
     number_in,
     on_host,
 )
-from .items import boolean, one_value
+from .items import boolean, one_value, require_mask_of
 
 __all__ = [
     "choose", "compress", "delete", "extract", "index_copy", "index_fill",
@@ -131,11 +131,11 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """
     if not len(choices):
         raise ValueError("choose: needs at least one choice")
-    choices = weak_scalars(list(choices))
-    if any(type(c) in (int, float, complex) for c in choices):  # weak beside the arrays' dtypes
-        dtype = common_dtype(*[getattr(c, "dtype", c) for c in choices])
-        choices = [np.asarray(c, dtype) if type(c) in (int, float, complex) else c for c in choices]
-    choices = op.broadcast_arrays(*choices)
+    numbers = (int, float, complex)
+    choices = weak_scalars([c if type(c) in numbers else array_beside(c, a) for c in choices])
+    dtype = common_dtype(*[getattr(c, "dtype", c) for c in choices])
+    weak = [np.asarray(c, dtype) if type(c) in numbers else c for c in choices]
+    choices = op.broadcast_arrays(*[array_beside(c, a) for c in weak])
     a = _beside(array_like(a), choices[0])
     shape = np.broadcast_shapes(a.shape, choices[0].shape)
     stacked = op.stack([op.broadcast_to(c, shape=shape) for c in choices])
@@ -179,14 +179,17 @@ def _is_one_condition(condlist: Any, ndim: int) -> bool:
 
 
 def _condition_over(x: Any, condition: Any) -> Any:
-    """A condition in x's shape: one with fewer axes is about the first ones, as x[condition] is."""
+    """A condition in x's shape: one with fewer axes is about the first ones, as x[condition] is.
+
+    Numbers are truths, as in NumPy: as an index they would be places.
+    """
     shape = condition.shape
     if shape != x.shape[: len(shape)]:
         raise ValueError(
             f"piecewise: a condition {shape} must have the shape of x, {x.shape}, or its first axes"
         )
     condition = _beside(condition, x).reshape((*shape, *(1,) * (x.ndim - len(shape))))
-    return op.broadcast_to(condition, shape=x.shape)
+    return op.broadcast_to(condition.astype(bool), shape=x.shape)
 
 
 @composite(numpy=np.piecewise)
@@ -236,6 +239,7 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """x with the first entries of source, in order, where the mask, broadcast to x, is true."""
     x, source = array_like(x), op.reshape(array_like(source), shape=-1)
     mask = boolean("masked_scatter", constant_array(mask))
+    require_mask_of("masked_scatter", mask, x)
     mask = op.broadcast_to(mask, shape=x.shape)
     count = int(mask.sum())
     if count > source.size:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.errors import describe
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like
@@ -39,7 +40,16 @@ def eigh_pairs(x, *, UPLO: Any = "L"):
     can give: of it the part that couples equal values is left out. (matrix_exp, matrix_power and
     inv have rules of their own, which hold everywhere.)
     """
-    return tuple(np.linalg.eigh(lapack(x), UPLO))
+    return tuple(np.linalg.eigh(lapack(x), _triangle(UPLO)))
+
+
+def _triangle(name: Any) -> str:
+    """ "L" or "U". ValueError for anything else: SciPy's eigh has a second matrix in this place."""
+    if not isinstance(name, str) or name.upper() not in ("L", "U"):
+        raise ValueError(
+            f"UPLO must be 'L' or 'U', the triangle of x that is read, got {describe(name)}"
+        )
+    return name.upper()
 
 
 eigh_pairs.called = "eigh"
@@ -71,7 +81,7 @@ def eigvalsh(x, UPLO: Any = "L"):
     The backward computes v. At equal values the gradient is right for functions symmetric in them;
     their second derivative lacks the part that couples equal values (see `eigh_pairs`).
     """
-    return np.linalg.eigvalsh(lapack(x), UPLO)
+    return np.linalg.eigvalsh(lapack(x), _triangle(UPLO))
 
 
 @eigvalsh.vjp("x")

@@ -7,6 +7,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
+from ...core.tensor import Tensor
 from ..axes import array_like
 from .matrices import adjoint, finite, scipy_function, square_matrices, stack_batch
 
@@ -85,7 +86,7 @@ def _extreme(x: Any, ord: float) -> Any:
 def cond(x: Any, p: Any = None) -> Any:
     """|x| |x⁻¹| in the norm p of matrix_norm; None: the largest over the smallest singular value.
 
-    inf for a singular matrix with p None, 2 or −2; with other norms the inverse raises LinAlgError.
+    inf for a singular matrix.
     """
     x = array_like(x)
     if 0 in x.shape[-2:]:
@@ -96,9 +97,24 @@ def cond(x: Any, p: Any = None) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             y = largest / smallest
     else:
-        y = matrix_norm(x, ord=p) * matrix_norm(op.inv(x), ord=p)
+        of_inverse = _norm_of_inverse(x, p)
+        with np.errstate(invalid="ignore"):
+            y = matrix_norm(x, ord=p) * of_inverse
     unknown = op.any(np.isnan(x), axis=(-2, -1))
     return np.where(np.isnan(y) & ~unknown, np.inf, y)  # as NumPy: 0/0 of the zero matrix
+
+
+def _norm_of_inverse(x: Any, p: Any) -> Any:
+    """|x⁻¹|, inf where x is singular: one such matrix in a stack leaves the others theirs."""
+    try:
+        return matrix_norm(op.inv(x), ord=p)
+    except np.linalg.LinAlgError:
+        if x.shape[-1] != x.shape[-2]:
+            raise
+    values = x.detach() if isinstance(x, Tensor) else x  # slogdet's derivative is by the inverse
+    singular = op.slogdet(values)[0] == 0  # by the factors that inv has found a pivot of 0 in
+    regular = op.where(singular[..., None, None], op.identity_like(x), x)
+    return op.where(singular, np.inf, matrix_norm(op.inv(regular), ord=p))
 
 
 @primitive(numpy=np.linalg.matrix_rank, differentiable=False)

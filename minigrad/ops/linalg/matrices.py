@@ -35,17 +35,17 @@ def finite(x: Any) -> Any:
 
 def square_matrices(x: Any, name: str = "x") -> Any:
     """x, as `lapack`; LinAlgError unless it holds square matrices."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+    if np.ndim(x) < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(
-            f"{name} must hold square matrices (…, n, n), got shape {x.shape}"
+            f"{name} must hold square matrices (…, n, n), got shape {np.shape(x)}"
         )
     return lapack(x)
 
 
 def check_right_side(b: Any, n: int, said_by: str = "") -> None:
     """ValueError unless b is a right-hand side of n equations, or several."""
-    if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
-        raise ValueError(f"{said_by}b must be (n,) or (…, n, k) with n = {n}, got {b.shape}")
+    if np.ndim(b) == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
+        raise ValueError(f"{said_by}b must be (n,) or (…, n, k) with n = {n}, got {np.shape(b)}")
 
 
 def as_columns(x: Any, b_shape: tuple) -> Any:

@@ -163,6 +163,8 @@ def pinv(x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-1
     hermitian=True reads the lower triangle of a Hermitian x; the gradient is then Hermitian.
     """
     x = array_like(x)
+    if rcond is not None and rtol != 1e-15:
+        raise ValueError("pinv: rcond and rtol are two names of one bound; give one of them")
     if rcond is None:
         rcond = rtol
     if rcond is None:
