@@ -190,4 +190,24 @@ PLACES: list[Plant] = [
         kind="elementwise", right=_SINE, wrong={"x": lambda g, x: g * _cosine(x)},
         samples=vectors(5),
     ),
+    plant(
+        "column of three axes", "wrong where the last of three axes has length 1",
+        forward=np.sin, right=_SINE, samples=vectors(3, (2, 3)),
+        wrong=_sine_of_shape(lambda shape: len(shape) == 3 and shape[-1] == 1),
+    ),
+    plant(
+        "seven elements", "wrong for five elements and for seven, fewer than a block of eight",
+        forward=np.sin, right=_SINE, samples=vectors(3, 40),
+        wrong=_sine_of_shape(lambda shape: np.prod(shape) in (5, 7)),
+    ),
+    plant(
+        "whole cache lines", "wrong for a multiple of 64 elements", forward=np.sin,
+        right=_SINE, samples=vectors(3, 40),
+        wrong=_sine_of_shape(lambda shape: 0 not in shape and np.prod(shape) % 64 == 0),
+    ),
+    plant(
+        "130 columns", "wrong for a matrix of more than 128 columns", forward=np.sin,
+        right=_SINE, samples=vectors(3, (2, 3)),
+        wrong=_sine_of_shape(lambda shape: len(shape) == 2 and shape[1] > 128),
+    ),
 ]  # fmt: skip

@@ -72,6 +72,8 @@ class OpSpec:
                 x moves by one ULP: near its zeros and poles and in its far tails a function
                 magnifies any rounding of x
     skips       check id -> the reason why it does not apply
+    nan_alone   why K12 puts in NaN and no other special value: what the reference says at infinity
+                and other ends is another convention, or nothing; a NaN must reach the result
     constants   positions of floating arguments that carry no gradient; for a primitive called
                 without an adapter its own `constants` are known
     zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
@@ -90,6 +92,7 @@ class OpSpec:
     mp: Callable | None = None
     conditioned: str = ""
     skips: dict[str, str] = field(default_factory=dict)
+    nan_alone: str = ""
     constants: tuple[int, ...] = ()
     zero_gradient: bool | tuple[int, ...] = False
     differentiable: bool | None = None

@@ -229,3 +229,11 @@ def test_each_example_may_choose_for_itself():
     f = lambda names, x: mg.choose(names, [x, -x])
     batch = vmap(f)(mg.tensor(names), mg.tensor(x))
     np.testing.assert_array_equal(batch.numpy(), loop(f, names, x))
+
+
+def test_class_weights_of_two_axes_of_examples_meet_smoothed_labels():
+    rng = np.random.default_rng(0)
+    x, weights = mg.tensor(rng.normal(size=(3, 4))), rng.uniform(0.5, 1.5, (2, 3, 4))
+    f = lambda w: mg.cross_entropy(x, np.array([0, 2, 1]), weight=w, label_smoothing=0.1)
+    expected = [[f(mg.tensor(w)).item() for w in row] for row in weights]
+    np.testing.assert_allclose(vmap(vmap(f))(mg.tensor(weights)).numpy(), expected, rtol=1e-14)

@@ -121,11 +121,14 @@ def class_targets_batch(op_, xs, batched, params):
 @smoothed_targets.batch
 def smoothed_targets_batch(op_, xs, batched, params):
     weight: Any = xs[3] if len(xs) > 3 else None
-    samples = full(xs[:3], batched[:3])
-    if any(batched[3:]):  # every sample gets the weights of its example
-        size, classes = weight.shape
-        weight = op.broadcast_to(
-            op.expand_dims(weight, axis=1), shape=(size, samples[0].shape[1], classes)
-        )
+    if weight is None or not batched[3] and weight.ndim == 1:
+        samples = full(xs[:3], batched[:3])
+    else:  # every sample gets the weights of its example, or has its own
+        *samples, weight = full(xs, batched)
+        if weight.ndim == 2:
+            size, classes = weight.shape
+            weight = op.broadcast_to(
+                op.expand_dims(weight, axis=1), shape=(size, samples[0].shape[1], classes)
+            )
         weight = merged(weight)
     return apart(op_(*map(merged, samples), weight, **params), samples[0].shape[:2])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.errors import TransformError
 from ...core.tensor import Tensor
-from ..case import Case, primitive_of
+from ..case import Case, is_differentiable_op, primitive_of
 from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array
 from ..numeric import normal
@@ -24,20 +24,24 @@ _SINGLE = {"float64": "float32", "complex128": "complex64"}
 _STEP = 0.01  # how far each example lies from the one before: inside the same domain
 
 
-@check("K23", "under vmap: one example at a time, value and gradient", optional=True)
+@check("K23", "under vmap: one example at a time, value and gradient", gradient=False,
+       optional=True)  # fmt: skip
 def k23(case: Case) -> int:
     """Three examples with all arguments batched, and with each one alone, indices too.
 
     Many examples in single precision as well, for what batch rules do in blocks or by the dtype.
     At the fast level all that a gradient is taken by are batched in every sample, the rest is made
-    on the first sample of each kind, and two transforms at once on the first.
+    on the first sample of each kind, and two transforms at once on the first. Of ops without a
+    derivative the values, with all arguments batched and with each one alone.
     """
-    function, rng = case.function(), case.rng("K23")
-    if not function.xs or not function.value(function.xs):
-        raise DoesNotApply("a sample without a differentiable argument and result")
     entry = primitive_of(case.spec)
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
         raise DoesNotApply("random numbers, for which vmap has policies of its own")
+    if not is_differentiable_op(case.spec, case.context):
+        return values_under_vmap(case)
+    function, rng = case.function(), case.rng("K23")
+    if not function.xs or not function.value(function.xs):
+        raise DoesNotApply("a sample without a differentiable argument and result")
     count = under_vmap(function, choices(case, function), rng)
     if case.context.full or case.is_first_of_its_kind:
         count += many_under_vmap(case, function)
@@ -48,6 +52,59 @@ def k23(case: Case) -> int:
         count += under_two(examples, vs, us)
         count += as_many_as_the_axis(function, us, rng) + numbers_under_vmap(function, rng)
     return count
+
+
+def values_under_vmap(case: Case) -> int:
+    """For how many choices of batched arguments the values were compared: argsort and its kin have
+    no gradient, and batch rules like any other op."""
+    args = case.sample.args
+    arrays = tuple(i for i, x in enumerate(args) if isinstance(x, np.ndarray))
+    count, refusal = 0, DoesNotApply("no array to batch")
+    for batched in dict.fromkeys((arrays, *[(i,) for i in arrays])) if arrays else ():
+        examples = [
+            [np.roll(x, k) if i in batched else x for i, x in enumerate(args)]
+            for k in range(_EXAMPLES)
+        ]
+        try:
+            _values_as_one_by_one(case, examples, batched)
+            count += 1
+        except DoesNotApply as reason:
+            refusal = reason
+    if not count:
+        raise refusal
+    return count
+
+
+def _values_as_one_by_one(case: Case, examples: list[list], batched: tuple[int, ...]) -> None:
+    """Values and shapes of the batch against those of its examples."""
+    from ... import func
+
+    try:
+        expected = [[as_array(y) for y in case.call(*args)] for args in examples]
+    except Exception as error:
+        raise DoesNotApply(f"another example is outside the op's domain ({error})") from error
+    if any(len({ys[i].shape for ys in expected}) > 1 for i in range(len(expected[0]))):
+        raise DoesNotApply("the shape of the result depends on values")
+
+    def call(*xs: Any) -> tuple:
+        args = list(examples[0])
+        for place, x in zip(batched, xs, strict=True):
+            args[place] = x
+        return tuple(case.call(*args))
+
+    given = [Tensor(np.stack([args[i] for args in examples])) for i in batched]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", func.VmapWarning)
+        try:
+            found = [as_array(y) for y in func.vmap(call)(*given)]
+        except (TransformError, ValueError) as error:
+            if isinstance(error, ValueError) and "under vmap" not in str(error):
+                raise
+            raise DoesNotApply(f"vmap refuses it: {error}") from error
+    for k, ys in enumerate(expected):
+        for i, y in enumerate(ys):
+            what = f"under vmap result {i} of example {k} with arguments {[*batched]} batched"
+            agree(found[i][k], y, what)
 
 
 def numbers_under_vmap(function: Function, rng: np.random.Generator) -> int:

@@ -21,7 +21,8 @@ _STEP = 0.01  # how far a value is moved, as a share of it
 _FOUR_AXES = (2, 1, 2, 3)
 _FIVE_AXES = (2, 1, 2, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
-_FURTHER = ((8,), (16,), (1, 3), (3, 1), (3, 3))  # of one argument, or of all alike
+# of one argument, or of all alike
+_FURTHER = ((7,), (8,), (16,), (64,), (1, 3), (3, 1), (3, 3), (2, 3, 1), (2, 130))
 
 
 @check("K17", "size matrix: 0-d, empty, one element, three axes, four; arguments left out",

@@ -28,13 +28,16 @@ def k12(spec: OpSpec, context: Context) -> int:
 
     Elementwise ops get every combination of special values, for each set of parameters; of these
     and of ops without a reference the derivative at the ends of the number line is its limit.
-    Others have a special value put into each floating argument of a sample.
+    Others have a special value put into each floating argument of a sample. So have ops that
+    answer for NaN alone (`nan_alone`), and no other value than NaN.
     """
     count = 0
+    if spec.nan_alone:
+        context.notes.add((spec.name, "K12", f"NaN alone: {spec.nan_alone}"))
     for dtype in ("float64", "float32"):
         if dtype not in spec.dtypes:
             continue
-        if is_elementwise(spec):
+        if is_elementwise(spec) and not spec.nan_alone:
             samples = context.samples(spec, dtype)
             for sample in {repr(s.params): s for s in reversed(samples)}.values():
                 count += every_combination(spec, sample, dtype, with_values=sample is samples[0])
@@ -143,7 +146,7 @@ def with_special(spec: OpSpec, context: Context, dtype: str) -> Iterator[tuple[S
         for i, x in enumerate(sample.args):
             if not is_smooth_array(x) or not x.size:
                 continue
-            for value in (np.inf, -np.inf, np.nan):
+            for value in (np.nan,) if spec.nan_alone else (np.inf, -np.inf, np.nan):
                 changed = x.copy()
                 changed.reshape(-1)[x.size // 2] = value
                 args = (*sample.args[:i], changed, *sample.args[i + 1 :])

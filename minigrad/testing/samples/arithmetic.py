@@ -88,14 +88,14 @@ register_op(
         Point("an unsigned 0 less 1 is no large power", (1e3, np.array(0, np.uint8)), 1.0, (0.0,)),
         Point("0 as a number to the power 2", (0, np.array(2.0)), 0.0, (0.0,)),
     ],
-    skips={"K12": NO_DERIVATIVE},
+    nan_alone=NO_DERIVATIVE,
 )
 register_op(
     "float_power",
     binary((0.5, 2), (-2, 2)),
     reference=np.float_power,
     dtypes=("float64", "float32", "complex128"),
-    skips={"K12": NO_DERIVATIVE},
+    nan_alone=NO_DERIVATIVE,
 )
 
 # -- division with a whole quotient ----------------------------------------------------------

@@ -349,12 +349,18 @@ register_op(
 def _smoothed_samples(rng, dtype):
     for _, index, scale in _prepared(rng, dtype):
         kept = (scale != 0).astype(dtype)
-        yield Sample(f"{scale.shape}", (index, kept, scale), {"classes": 5, "smoothing": 0.2})
+        args, params = (index, kept, scale), {"classes": 5, "smoothing": 0.2}
+        yield Sample(f"{scale.shape}", args, params)
+        for size in ((5,), (len(scale), 5)):
+            weight = rng.uniform(0.5, 1.5, size).astype(dtype)
+            yield Sample(f"{scale.shape} weights {size}", (*args, weight), params)
 
 
-def _smoothed(index, kept, scale, classes, smoothing):
+def _smoothed(index, kept, scale, weight=None, *, classes, smoothing):
     places = np.arange(classes).reshape((1, -1, *(1,) * (kept.ndim - 1)))
-    q = (places == index) * (1 - smoothing) * scale[:, None] + smoothing / classes * kept[:, None]
+    weight = np.ones(classes) if weight is None else weight
+    spread = kept[:, None] * weight.reshape((*weight.shape, *(1,) * (kept.ndim - 1)))
+    q = (places == index) * (1 - smoothing) * scale[:, None] + smoothing / classes * spread
     return q.astype(scale.dtype)
 
 

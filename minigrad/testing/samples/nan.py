@@ -178,7 +178,7 @@ def _shares(scale):
     ]
 
 
-_LERP = {"K12": "NumPy multiplies an infinite difference by 0, which makes NaN"}
+_LERP = "NumPy multiplies an infinite difference by 0, which makes NaN"
 _BEYOND = ErrorSample(
     "one q above 1",
     (np.ones(2), np.zeros(2, bool)),
@@ -190,14 +190,16 @@ register(
     "nanquantile",
     _shares(1),
     reference=_share_reference(np.nanquantile),
-    skips=_LERP,
+    nan_alone=_LERP,
     errors=[_BEYOND],
     points=[
         Point("no elements", (np.zeros((3, 0)),), np.full(3, NAN), (np.zeros((3, 0)),),
               {"q": 0.3, "axis": 1}),
     ],
 )  # fmt: skip
-register("nanpercentile", _shares(100), reference=_share_reference(np.nanpercentile), skips=_LERP)
+register(
+    "nanpercentile", _shares(100), reference=_share_reference(np.nanpercentile), nan_alone=_LERP
+)
 
 
 def _ranked_samples(rng, dtype):

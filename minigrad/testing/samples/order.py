@@ -73,12 +73,30 @@ def _of_q(method, slope):
     return Point(f"between two, {method}", args, [3.0], grads, {"method": method})
 
 
+def _nan_among(share, q, **options):
+    """A NaN wherever it stands makes every quantile NaN, also those that lie below its place."""
+    return Point(
+        f"NaN, {options.get('method', 'linear')}",
+        (np.array([1.0, np.nan, 2.0]),),
+        np.nan,
+        ([0.0, share, 0.0],),
+        {"q": q, **options},
+    )
+
+
+_UNEQUAL = {"weights": np.array([1.0, 0.5, 2.0]), "method": "inverted_cdf"}
 _NEXT_TO_INF = "next to an infinity NumPy's interpolation gives NaN (inf − inf), ours infinity"
 register_op(
     "quantile",
     over(_QUANTILES, distinct),
     reference=np.quantile,
-    points=[_of_q("linear", 3), _of_q("weibull", 5)],
+    points=[
+        _of_q("linear", 3),
+        _of_q("weibull", 5),
+        _nan_among(1.0, 0.2),
+        _nan_among(1.0, 0.2, method="lower"),
+        _nan_among(0.0, 0.2, **_UNEQUAL),
+    ],
     skips={"K12": _NEXT_TO_INF},
     errors=[
         ErrorSample("q > 1", (np.ones(3), 1.5), ValueError, "between 0 and 1, got 1.5"),
@@ -98,5 +116,6 @@ register_op(
         distinct,
     ),
     reference=np.percentile,
+    points=[_nan_among(1.0, 20), _nan_among(0.0, 20, **_UNEQUAL)],
     skips={"K12": _NEXT_TO_INF},
 )

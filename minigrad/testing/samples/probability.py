@@ -9,10 +9,10 @@ from .elements import REAL, beside, binary, both, from_mpmath, from_scipy, sever
 
 _exp, _erfc = from_mpmath("exp"), from_mpmath("erfc")
 WIDE = ("float64", "float32")
-POSITIVE = {
-    "K12": "a, b > 0 alone: SciPy's values below 0 have no gradient at whole numbers, and those at "
+POSITIVE = (
+    "a, b > 0 alone: SciPy's values below 0 have no gradient at whole numbers, and those at "
     "the ends (a = 0, b = 0) depend on how they are approached"
-}
+)
 
 register_op(
     "ndtr",
@@ -66,7 +66,8 @@ register_op(
     reference=_erfc_ratio,
     dtypes=REAL,
     points=[Point("∞", (np.inf,), 0.0, (0.0,))],
-    skips={"K12": "for x ≥ 1.5 alone", "K27": "for x ≥ 1.5 alone"},
+    nan_alone="for x ≥ 1.5 alone",
+    skips={"K27": "for x ≥ 1.5 alone"},
 )
 register_op(
     "log_ndtr",
@@ -101,17 +102,21 @@ register_op(
     binary((0.6, 3), (0.6, 3)),
     reference=from_scipy("betaln"),
     dtypes=WIDE,
-    skips=POSITIVE,
+    nan_alone=POSITIVE,
 )
 register_op(
-    "beta", binary((0.3, 3), (0.3, 3)), reference=from_scipy("beta"), dtypes=WIDE, skips=POSITIVE
+    "beta",
+    binary((0.3, 3), (0.3, 3)),
+    reference=from_scipy("beta"),
+    dtypes=WIDE,
+    nan_alone=POSITIVE,
 )
 register_op(
     "rel_entr",
     binary((0.2, 3), (0.2, 3)),
     reference=from_scipy("rel_entr"),
     dtypes=WIDE,
-    skips=POSITIVE,
+    nan_alone=POSITIVE,
     points=[
         Point("a quotient that vanishes", (1e-300, 1e300), None, (1 - 600 * math.log(10), 0.0)),
     ],
@@ -141,13 +146,13 @@ register_op(
     ],
 )
 
-_UNIT = {"K12": "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"}
+_UNIT = "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"
 register_op(
     "two_powers",
     several((0.2, 0.8), (-0.5, 2), (-0.5, 2), (-1, 1)),
     reference=lambda x, p, q, c: x**p * (1 - x) ** q * np.exp(c),
     dtypes=WIDE,
-    skips=_UNIT,
+    nan_alone=_UNIT,
     points=[
         Point("a slope at 0", (0.0, 1.0, 2.0, 0.0), 0.0, (1.0, 0.0, 0.0, 0.0)),
         Point("a slope at 1", (1.0, 2.0, 1.0, 0.0), 0.0, (-1.0, 0.0, 0.0, 0.0)),
@@ -184,7 +189,7 @@ register_op(
     _shares,
     reference=_product_of_powers,
     dtypes=WIDE,
-    skips={"K12": "densities: x ≥ 0 alone, below it the logarithms are NaN"},
+    nan_alone="densities: x ≥ 0 alone, below it the logarithms are NaN",
     points=[
         _at_shares("a slope at 0", [0.0, 0.5], [1.0, 2.0], 0.0, [0.25, 0.0]),
         _at_shares("flat at 0", [0.0, 0.5], [2.0, 2.0], 0.0, [0.0, 0.0]),
@@ -225,7 +230,7 @@ for _name in ("gammainc", "gammaincc"):
         binary((0.6, 3), (0.2, 3)),
         reference=from_scipy(_name),
         dtypes=WIDE,
-        skips=POSITIVE,
+        nan_alone=POSITIVE,
     )
 for _name in ("betainc", "betaincc"):
     register_op(
@@ -233,7 +238,7 @@ for _name in ("betainc", "betaincc"):
         several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8)),
         reference=from_scipy(_name),
         dtypes=WIDE,
-        skips=POSITIVE,
+        nan_alone=POSITIVE,
     )
 _ENDS = "where the density is infinite (x at an end, a ≤ 1), and for a whose reciprocal is infinite"
 # no reference: SciPy has none; tests/ops/test_incomplete.py has mpmath's
@@ -261,6 +266,6 @@ register_op(
         lambda a: from_scipy("multigammaln")(a, d), otypes=[x.dtype]
     )(x),
     dtypes=WIDE,
-    skips={"K12": "SciPy's refuses any a ≤ (d − 1)/2, the op gives what lgamma gives there"},
+    nan_alone="SciPy's refuses any a ≤ (d − 1)/2, the op gives what lgamma gives there",
     errors=[ErrorSample("no dimension", (np.ones(3),), ValueError, "1, 2", {"d": 0})],
 )
