@@ -174,3 +174,24 @@ def test_zeta_of_one_number_is_riemanns_function_below_1_too(x):
     special = pytest.importorskip("scipy.special")
     assert mg.special.zeta(x) == special.zeta(x)
     assert np.isnan(mg.special.zeta(-0.5, 1.0))  # the series of Hurwitz has no sum there
+
+
+@pytest.mark.parametrize("low, high", [(-150, -3), (-3, 0), (0, 1), (1, 2), (2, 300)])
+def test_trigamma_of_many_numbers_is_within_4_units_in_the_last_place(low, high):
+    x = 10 ** rng.uniform(low, high, 600)
+    with mpmath.workdps(30):
+        expected = [mpmath.psi(1, mpmath.mpf(float(v))) for v in x]
+        y = mg.polygamma(1, mg.tensor(x)).numpy()
+        units = [abs(mpmath.mpf(float(a)) - b) / np.spacing(a) for a, b in zip(y, expected)]
+    assert max(units) <= 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_trigamma_of_many_numbers_is_that_of_each_also_at_poles_and_ends(dtype):
+    special = [0.0, -0.0, -1.0, -2.5, -1e4, np.inf, np.nan, 0.01, 0.5, 60000.0]
+    x = np.array(special * 40, dtype=dtype)
+    alone = np.array([mg.polygamma(1, mg.tensor(v)).numpy() for v in x[: len(special)]])
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        together = mg.polygamma(1, mg.tensor(x)).numpy()
+    assert together.dtype == dtype
+    np.testing.assert_allclose(together, np.tile(alone, 40), rtol=4 * np.finfo(dtype).eps)
