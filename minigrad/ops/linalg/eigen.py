@@ -43,7 +43,7 @@ def eigh_pairs(x, *, UPLO: Any = "L"):
     return tuple(np.linalg.eigh(lapack(x), _triangle(UPLO)))
 
 
-def _triangle(name: Any) -> str:
+def _triangle(name: Any) -> Any:
     """ "L" or "U". ValueError for anything else: SciPy's eigh has a second matrix in this place."""
     if not isinstance(name, str) or name.upper() not in ("L", "U"):
         raise ValueError(
