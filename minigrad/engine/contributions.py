@@ -144,7 +144,7 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | Non
     g = large.received(g)
     for i, parent in enumerate(node.parents):
         held = cotangents.get(parent)
-        if _may_wait(parent, node, held, leads):
+        if parent.shape == g.shape and _may_wait(parent, node, held, leads):
             c = large.put_off(i, g, saved, parent.dtype, held)
             if c is not None:
                 later[i] = c

@@ -120,6 +120,8 @@ PROGRAMS = {
     "a product with itself": lambda x, z: (lambda h: h * h)(mg.tanh(x)) * z,
     "transposed between": lambda x, z: mg.sin(mg.tanh(x).T) * z.T,
     "other dtypes between": lambda x, z: mg.tanh(mg.sin(x).astype("float32")) * mg.cos(z),
+    "a row of exponentials": lambda x, z: mg.tanh(x * mg.exp(z[0])) * z,
+    "a column of them": lambda x, z: mg.tanh(x * mg.exp(z[:, :1])) + z,
     "rows of a broadcast": lambda x, z: mg.tanh(x * z[0]) * z,
 }
 
@@ -196,6 +198,14 @@ def products_put_off(count):
 def test_no_contribution_is_made_of_more_than_a_few_arrays(small):
     assert len(products_put_off(MOST - 1).arrays) == MOST
     assert products_put_off(MOST) is None
+
+
+@pytest.mark.parametrize("shape", [(30,), (1, 30), (20, 1), (1, 1), ()])
+def test_a_leaf_that_is_broadcast_gets_its_sum(shape, small):
+    b, x = rng.standard_normal(shape), rng.standard_normal((20, 30))
+    found = gradients(lambda b, x: mg.tanh(x) * b, b, x)
+    for a, c in zip(found, gradients(lambda b, x: mg.tanh(x) * b, b, x, engine="parallel")):
+        assert same(a, c)
 
 
 def test_nor_is_what_is_held_for_a_parent(small):
