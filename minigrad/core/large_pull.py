@@ -59,7 +59,10 @@ class PutOff:
         raise NotImplementedError
 
     def made(self) -> np.ndarray:
-        return piecewise(self.fn, self.arrays, {}, lambda ys, *blocks: self.fill(ys[0], *blocks))
+        def fill(ys: list, *blocks: Any) -> None:
+            self.fill(ys[0], *blocks)
+
+        return piecewise(self.fn, self.arrays, {}, fill, few=False)
 
     def added(self, c: Any) -> Any:
         """The sum with a further contribution."""
@@ -103,7 +106,9 @@ class Sum(PutOff):
 
     def fill(self, y: Any, *blocks: Any) -> None:
         first, others = _apart(self.first, blocks, y)
-        np.add(first, self.second.fn(*others), y)
+        second = np.empty(y.shape, self.dtype)
+        self.second.fill(second, *others)
+        np.add(first, second, y)
 
 
 def _parts(g: Any) -> tuple:
@@ -204,7 +209,8 @@ def contributions(rules: list[BlockRule], g: Any, saved: list, totals: Sequence)
         for y, rule in zip(ys, rules, strict=True):
             rule.fill(y, block, *rule.of(values))
 
-    made = piecewise(fn, (*_parts(once), *saved), {}, fill, totals=totals)
+    few = not isinstance(g, PutOff)
+    made = piecewise(fn, (*_parts(once), *saved), {}, fill, totals=totals, few=few)
     if once is g:
         return made
     return [c if c is None or c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]

@@ -51,15 +51,17 @@ def piecewise(
     fill: Callable | None = None,
     least: int | None = None,
     totals: Sequence = (),
+    few: bool = True,
 ) -> Any:
     """fn(*values, **params) in blocks on all threads, for an fn elementwise in the arrays given.
 
     fn returns an array of their shape, or a tuple or list of such. fill(ys, *values) computes the
     same into existing arrays ys, which saves a copy; it is for functions of few passes, which gain
-    nothing on one thread. The call is made in one piece where arrays have fewer than `least`
-    elements (LARGE; a ufunc's that are broadcast: BROADCAST), are not NumPy's, are not contiguous,
-    differ in order, or are broadcast otherwise than `in_rows` says; and in modes that change what
-    ops do, since modes belong to one thread. Results have the arrays' order.
+    nothing on one thread, unless few=False says that there are many. The call is made in one piece
+    where arrays have fewer than `least` elements (LARGE; a ufunc's that are broadcast: BROADCAST),
+    are not NumPy's, are not contiguous, differ in order, or are broadcast otherwise than `in_rows`
+    says; and in modes that change what ops do, since modes belong to one thread. Results have the
+    arrays' order.
 
     totals: for each result None, or an array to add it to, block by block while it is in the cache,
     which saves writing it to memory and reading it again. None is returned for a
@@ -74,7 +76,7 @@ def piecewise(
     least = least or LARGE
     if size < min(least, BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
-    helped = fill is None or (get_num_threads() > 1 and not sharing())
+    helped = fill is None or not few or (get_num_threads() > 1 and not sharing())
     helped = helped or any(total is not None for total in totals)
     cut = _cut(fn, arrays, size, least, helped)
     if cut is None:
