@@ -235,12 +235,13 @@ def test_no_log_is_replaced_by_what_is_made_of_it(log, command, capsys, tmp_path
         ("run --min-us a LOG", "--min-us: 'a' is not a number of microseconds"),
         ("run --min-us nan LOG", "--min-us: 'nan' is not a number of microseconds"),
         ("run --min-us 1e308 LOG", "--min-us: '1e308' is not a number of microseconds"),
-        ("compare --repeats 0 LOG", "--repeats is 1 or more, got 0"),
-        ("compare --workers 99999 LOG", "each at most 1,024, got '99999'"),
+        ("compare --repeats 0 PROGRAM", "--repeats is 1 or more, got 0"),
+        ("compare --workers 99999 PROGRAM", "each at most 1,024, got '99999'"),
     ],
 )
 def test_a_number_that_makes_no_sense_is_one_line_and_exit_2(log, command, message, capsys):
-    assert main([str(log) if word == "LOG" else word for word in command.split()]) == 2
+    files = {"LOG": str(log), "PROGRAM": __file__}
+    assert main([files.get(word, word) for word in command.split()]) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith(message)
 
 
