@@ -1,45 +1,56 @@
 """mg.gradients: the gradients of all tensors a loss depends on, as a value; no .grad changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..core.errors import describe
+from ..core.graph import Leaf
 from ..core.tensor import Tensor
 from .api import run_backward
 
 
-class GradStore:
-    """The gradients of one backward, looked up by tensor: leaves and inner tensors alike.
+class GradStore(Mapping):
+    """The gradients of one backward: a mapping from the leaves that it reached, oldest first, to
+    their gradients. Inner tensors are found too, but not listed: a graph does not keep them.
 
-    It keeps the gradients, by the number of each place in the graph, but not the graph.
+    It keeps the gradients, by the number of each place in the graph, but not the graph. Two stores
+    are equal only if they are one: tensors have no single truth value.
     """
 
-    def __init__(self, found: dict[int, Tensor]):
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __init__(self, found: dict[int, Tensor], leaves: Sequence[Tensor]):
         self._found = found
+        self._leaves = leaves
 
     def __getitem__(self, x: Tensor) -> Tensor:
-        g = self.get(x)
+        node = getattr(x, "node", None)
+        g = None if node is None else self._found.get(node.number)
         if g is None:
-            why = (
-                "does not require a gradient"
-                if x.node is None
-                else "had no part in the result, or came after it; use .get(x) to have None"
-            )
-            raise KeyError(f"no gradient for {describe(x)}: this tensor {why}")
+            raise KeyError(f"no gradient for {_why_none(x)}")
         return g
 
-    def get(self, x: Tensor, default: Any = None) -> Any:
-        """The gradient of x; `default` where there is none."""
-        return default if x.node is None else self._found.get(x.node.number, default)
-
-    def __contains__(self, x: Tensor) -> bool:
-        return self.get(x) is not None
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._leaves)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._leaves)
 
     def __repr__(self) -> str:
-        return f"<GradStore of {len(self)} gradients>"
+        return f"<GradStore of {len(self)} leaves' gradients>"
+
+
+def _why_none(x: Any) -> str:
+    if not isinstance(x, Tensor):
+        return f"{x!r}: the keys are tensors"
+    if x.node is None:
+        return f"{describe(x)}: this tensor does not require a gradient"
+    return (
+        f"{describe(x)}: this tensor had no part in the result, or came after it; use .get(x) "
+        "to have None"
+    )
 
 
 def gradients(
@@ -56,9 +67,12 @@ def gradients(
     `.grad` is not touched. The options are those of mg.backward.
     """
     found: dict[int, Tensor] = {}
+    leaves: list[Leaf] = []
 
     def keep(place: Any, g: Any) -> None:
         found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
+        if isinstance(place, Leaf):
+            leaves.append(place)
 
     def of_tensors(order: Sequence) -> set:
         """All places but nodes with several outputs: each output has its own Port."""
@@ -68,4 +82,6 @@ def gradients(
         tensors, gradients, keep, of_tensors, retain_graph, create_graph,
         engine=engine, workers=workers, min_work=min_work,
     )  # fmt: skip
-    return GradStore(found)
+    leaves.sort(key=attrgetter("number"))
+    alive = [leaf.tensor() for leaf in leaves]
+    return GradStore(found, [x for x in alive if x is not None])

@@ -1,5 +1,7 @@
 """mg.gradients, the map from tensors to gradients."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,36 @@ def test_they_can_be_differentiated():
     x = leaf([2.0])
     g = gradients((x**3).sum(), create_graph=True)[x]
     assert mg.grad(g.sum(), x).tolist() == [12]
+
+
+def test_it_is_a_mapping_from_the_leaves_in_the_order_of_their_making():
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    found = gradients((w * x).sum())
+    assert isinstance(found, Mapping) and len(found) == 2
+    assert [id(t) for t in found] == [id(t) for t in found.keys()] == [id(x), id(w)]
+    assert [g.tolist() for g in found.values()] == [[3, 4], [1, 2]]
+    assert all(g is found[t] and t in found for t, g in found.items())
+    assert {id(t) for t in dict(found)} == {id(x), id(w)}
+    assert found == found and found != gradients((w * x).sum()) and hash(found)
+
+
+def test_what_is_no_tensor_has_no_gradient():
+    found = gradients((leaf([1.0]) * 2).sum())
+    assert "w" not in found and None not in found and found.get("w", 7) == 7
+    with pytest.raises(KeyError, match="'w': the keys are tensors"):
+        found["w"]
+
+
+def test_a_leaf_that_nobody_holds_is_not_listed():
+    x = leaf([1.0])
+    found = gradients((x * leaf([2.0])).sum())
+    assert [id(t) for t in found] == [id(x)] and len(found) == 1
+
+
+@pytest.mark.parametrize("engine", ["serial", "parallel", "tape"])
+def test_every_engine_lists_the_same_leaves(engine):
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    with mg.Tape() as tape:
+        y = (w * x).sum()
+    found = gradients(y, engine=tape if engine == "tape" else engine)
+    assert [id(t) for t in found] == [id(x), id(w)]
