@@ -16,6 +16,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
+from ..backends.truncated_normal import between
 from ..core import modes
 from ..core.create import drawn
 from ..core.errors import TransformError, describe
@@ -131,7 +132,11 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator = None,
 ) -> Tensor:
-    """Draw from the normal distribution cut to [a, b]: what falls outside is drawn again."""
+    """Draw from the normal distribution cut to [a, b], by the inverse of its distribution function.
+
+    Any interval will do, however far from the mean; either bound may be infinite. Where std is 0
+    the values are the mean, which must lie in [a, b].
+    """
     if _is_complex(tensor):
         raise TypeError(
             f"trunc_normal_: complex numbers are not ordered, so [{a}, {b}] cuts none of them off; "
@@ -139,21 +144,34 @@ def trunc_normal_(
         )
     draw = generator or random.generator()
     at_least_zero("trunc_normal_", std=std)
-    if not a < b or a - mean > 4 * std or b - mean < -4 * std:
+    if not a < b or (std == 0 and not a <= mean <= b):
         raise ValueError(
-            f"trunc_normal_: [a, b] = [{a}, {b}] must hold a part of the normal distribution "
-            f"with mean {mean} and standard deviation {std} that can be drawn"
+            f"trunc_normal_: [a, b] = [{a}, {b}] must be an interval, a < b, that holds a part of "
+            f"the normal distribution with mean {mean} and standard deviation {std}"
         )
+    lowest, highest = _rounded_inwards(a, b, tensor.dtype)
 
     def draw_values() -> np.ndarray:
-        values = draw.normal(mean, std, tensor.shape)
-        outside = (values < a) | (values > b)
-        while outside.any():
-            values[outside] = draw.normal(mean, std, int(outside.sum()))
-            outside = (values < a) | (values > b)
-        return values
+        if std == 0:
+            return np.full(tensor.shape, mean, np.float64)
+        z, away = between(draw.random(tensor.shape), (a - mean) / std, (b - mean) / std)
+        if away is None:
+            values = mean + std * z
+        else:  # from the nearer bound, whose distance keeps more digits than that from the mean
+            values = a + std * away if a > mean else b - std * away
+        return np.minimum(np.maximum(values, lowest), highest)
 
     return _write_drawn(tensor, draw_values)
+
+
+def _rounded_inwards(a: float, b: float, dtype: Any) -> tuple[float, float]:
+    """The least and the largest number of a dtype in [a, b]; a and b where it has none there."""
+    if not is_floating(dtype):
+        return a, b
+    low, high = np.asarray(a, dtype), np.asarray(b, dtype)
+    low = np.nextafter(low, np.asarray(np.inf, dtype)) if float(low) < a else low
+    high = np.nextafter(high, np.asarray(-np.inf, dtype)) if float(high) > b else high
+    return (float(low), float(high)) if low <= high else (a, b)
 
 
 @fills

@@ -90,8 +90,24 @@ def test_a_truncated_normal_stays_within_its_bounds():
     stats = pytest.importorskip("scipy.stats")
     expected = stats.truncnorm(-1, 0.5, loc=1, scale=2)
     assert abs(x.mean() - expected.mean()) < 5 * expected.std() / 20_000**0.5
-    with pytest.raises(ValueError, match="must hold a part of the normal distribution"):
-        drawn("trunc_normal_", (2, 2), 0.0, 1.0, a=5.0, b=6.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "a, b", [(3.9, 5.0), (-6.0, -5.0), (5.0, np.inf), (30.0, 30.1), (-1e4, -9e3), (-0.3, 0.1)]
+)
+def test_a_truncated_normal_is_drawn_from_any_interval_and_stays_in_it(dtype, a, b):
+    x = init.trunc_normal_(mg.zeros(500, dtype=dtype), a=a, b=b).numpy().astype(float)
+    assert (a <= x).all() and (x <= b).all()
+
+
+@pytest.mark.parametrize(
+    "mean, std, a, b",
+    [(2.0, 0.0, -1.0, 1.0), (0.0, 1.0, 2.0, 2.0), (0.0, 1.0, 2.0, 1.0), (0.0, 1.0, np.nan, 1.0)],
+)
+def test_a_truncated_normal_without_an_interval_is_refused(mean, std, a, b):
+    with pytest.raises(ValueError, match="must be an interval, a < b, that holds a part"):
+        init.trunc_normal_(mg.zeros(3), mean, std, a, b)
 
 
 def test_each_column_of_a_sparse_matrix_has_its_zeros():
