@@ -12,6 +12,7 @@ holds for the serial engine; the parallel one may take two collectives in anothe
 rank, so a graph with several of them is for engine="serial". Arrays on GPUs stay there (NCCL).
 """
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,9 +23,11 @@ from ..core.errors import describe
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .errors import DistributedError
 from .ranks import device_kind, world
 
 _REDUCTIONS = ("sum", "mean", "max", "min")
+_LABEL = 1024  # bytes, longer than the description of any array
 
 
 def all_reduce(x: Any, op: str = "sum") -> Any:
@@ -64,19 +67,31 @@ def send(x: Any, to: int, tag: int = 0) -> None:
     _refuse_gradient(x, "send")
     here, x = world(), _contiguous(_array(x))
     _refuse_own(here, to, "send")
-    here.wait(here.transport(device_kind(x)).send(x, to, tag), f"send({describe(x)}, to={to})")
+    transport, what = here.transport(device_kind(x)), f"send({describe(x)}, to={to})"
+    for part in (_label(x), x):
+        here.wait(transport.send(part, to, tag), what)
 
 
 def receive(like: Any, source: int, tag: int = 0) -> Any:
-    """What the rank `source` sends: of the shape and dtype of `like`, which is left alone.
+    """What the rank `source` sends, in the shape and dtype of `like`, which is left alone.
 
-    tag: that of the other rank's send.
+    tag: that of the other rank's send. DistributedError, which names both arrays, where the one
+    sent has another dtype or another number of elements; the message is used up all the same.
     """
     here = world()
     _refuse_own(here, source, "receive")
     y = array_module(_array(like)).empty_like(_contiguous(_array(like)))
-    request = here.transport(device_kind(y)).receive(y, source, tag)
-    here.wait(request, f"receive({describe(y)}, source={source})")
+    transport, what = here.transport(device_kind(y)), f"receive({describe(y)}, source={source})"
+    label = _label(y)
+    here.wait(transport.receive(label, source, tag), what)
+    nbytes, dtype, count, sent = _read_label(label)
+    fits = (dtype, count) == (str(y.dtype)[:200], y.size)
+    into = y if fits else array_module(y).empty(nbytes, np.uint8)
+    here.wait(transport.receive(into, source, tag), what)
+    if not fits:
+        raise DistributedError(
+            f"{what}: rank {source} sent {sent}; give receive an array of that dtype and size"
+        )
     return _wrapped(like, y)
 
 
@@ -222,6 +237,18 @@ def _wrapped(x: Any, y: Any) -> Any:
 def _contiguous(x: Any) -> Any:
     y = array_module(x).ascontiguousarray(x)
     return y.reshape(x.shape)  # ascontiguousarray makes 0-d arrays 1-d
+
+
+def _label(x: Any) -> Any:
+    """What travels in front of x and says what x is, in bytes of one number, where x is."""
+    text = json.dumps([x.nbytes, str(x.dtype)[:200], x.size, describe(x)[:400]])
+    return array_module(x).asarray(np.frombuffer(text.encode().ljust(_LABEL), np.uint8).copy())
+
+
+def _read_label(label: Any) -> list:
+    """(bytes, dtype, number of elements, description) of the array that follows a label."""
+    host = label if isinstance(label, np.ndarray) else label.get()
+    return json.loads(host.tobytes())
 
 
 def _checked_root(owner: str, root: int) -> int:

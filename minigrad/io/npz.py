@@ -1,9 +1,11 @@
 """npz files: a zip archive with one NumPy array a member, read without np.load's trust in sizes."""
 
 import errno
+import io
 import json
 import math
 import os
+import struct
 import zipfile
 from typing import IO, Any
 
@@ -18,6 +20,8 @@ _LEAST_LIMIT = 256 << 20
 _RATIO = 100
 _CHUNK = 1 << 20
 _LONGEST_NAME = 65_000  # bytes that a zip archive has for one
+_MOST_TEXT = 16 << 20  # bytes of texts; as Python objects they may take 25 times as many
+_LONGEST_HEADER = 1 << 16  # bytes of an array's description, of which NumPy takes 10,000
 
 
 def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
@@ -41,7 +45,13 @@ def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> No
     if brain:
         texts = {**texts, BFLOAT16: json.dumps(brain)}
     if texts:
-        members[_TEXTS] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
+        text = json.dumps(texts).encode()
+        if len(text) > _MOST_TEXT:
+            raise ValueError(
+                f"save: the texts of this state take {len(text):,} bytes, and an npz file holds at "
+                f"most {_MOST_TEXT:,}; save it in several files, or fewer numbers outside arrays"
+            )
+        members[_TEXTS] = np.frombuffer(text, np.uint8)
     try:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
             for name, array in members.items():
@@ -123,6 +133,12 @@ def _check_sizes(path: str, members: list[zipfile.ZipInfo], max_bytes: int | Non
     names = [_name(member) for member in members]
     if len(set(names)) < len(names):
         raise FormatError(f"{path}: a name comes twice")
+    text = sum(member.file_size for member in members if _name(member) == _TEXTS)
+    if text > _MOST_TEXT + _LONGEST_HEADER:
+        raise FormatError(
+            f"{path}: its texts take {text:,} bytes, beyond the limit of {_MOST_TEXT:,}; a state "
+            "of this size belongs into arrays"
+        )
     size, total = os.path.getsize(path), sum(member.file_size for member in members)
     limit = max(_LEAST_LIMIT, _RATIO * size) if max_bytes is None else max_bytes
     if total > limit:
@@ -158,14 +174,19 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> np.n
 
 def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
+        (1, 0): ("<H", np.lib.format.read_array_header_1_0),
+        (2, 0): ("<I", np.lib.format.read_array_header_2_0),
     }
     try:
         version = np.lib.format.read_magic(file)
         if version not in readers:
             raise ValueError(f"its format is {version}")
-        shape, fortran, dtype = readers[version](file)
+        size, reader = readers[version]
+        start = file.read(struct.calcsize(size))
+        (length,) = struct.unpack(size, start)
+        if length > _LONGEST_HEADER:  # NumPy would read all of it before it says so
+            raise ValueError("max_header_size")
+        shape, fortran, dtype = reader(io.BytesIO(start + file.read(length)))
     except Exception as error:  # NumPy parses it as Python text: there is no end to their kinds
         long = "max_header_size" in str(error)  # NumPy's advice is for arguments of its own
         reason = "it is longer than that of any array" if long else error

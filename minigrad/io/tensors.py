@@ -95,12 +95,24 @@ def _header(path: str) -> dict[str, Any]:
                 f"{length:,}"
             )
         try:
-            header = json.loads(file.read(length), object_pairs_hook=_without_doubles)
+            raw = file.read(length)
+            _check_nesting(raw)
+            header = json.loads(raw, object_pairs_hook=_without_doubles)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}: its header is damaged: {error}") from None
     if not isinstance(header, dict):
         raise FormatError(f"{path}: its header is not a JSON object")
     return header
+
+
+def _check_nesting(raw: bytes) -> None:
+    """ValueError for more lists and objects than entries have: as Python's they would take 25 times
+    their bytes. An entry is an object with two lists; texts may contain any brackets."""
+    most = 3 * raw.count(b'"data_offsets"') + 2  # the header itself and its texts are objects
+    if raw.count(b"[") + raw.count(b"{") > most:
+        bare = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", raw)
+        if bare.count(b"[") + bare.count(b"{") > most:
+            raise ValueError("it holds lists or objects that are no entry's")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Hostile and damaged files are refused with one clear error; nothing of them is executed."""
 
 import contextlib
+import io
 import json
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -285,3 +287,65 @@ def test_npz_metadata_with_a_value_that_is_no_text_are_refused(tmp_path, text):
     np.savez(tmp_path / "x.npz", __metadata__=np.frombuffer(text.encode(), np.uint8))
     with pytest.raises(mg.errors.FormatError, match="its metadata is damaged"):
         mg.io.metadata(tmp_path / "x.npz")
+
+
+def _npz_of(path, member: str, content: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, content)
+
+
+def _as_npy(text: bytes) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.frombuffer(text, np.uint8))
+    return file.getvalue()
+
+
+def _peak(call) -> tuple[str, int]:
+    """(the FormatError's text, bytes taken at the peak) of a call that must be refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(mg.errors.FormatError) as caught:
+            call()
+        return str(caught.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+LISTS = b'{"a":[' + b"[]," * 10_000_000 + b"[]]}"
+
+
+@pytest.mark.parametrize("read", [mg.load, mg.io.metadata])
+def test_small_files_of_huge_texts_are_refused_before_they_grow(tmp_path, read):
+    _npz_of(tmp_path / "x.npz", "__metadata__.npy", _as_npy(LISTS))
+    text, peak = _peak(lambda: read(tmp_path / "x.npz"))
+    assert "texts take 30," in text and peak < 8 << 20
+
+
+@pytest.mark.parametrize("read", [mg.load, mg.io.metadata])
+def test_a_safetensors_header_of_lists_takes_no_more_than_its_bytes(tmp_path, read):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(LISTS)) + LISTS)
+    text, peak = _peak(lambda: read(path))
+    assert "no entry's" in text and peak < 4 * len(LISTS)
+
+
+def test_a_padded_array_header_is_not_read(tmp_path):
+    start = b"\x93NUMPY\x02\x00" + struct.pack("<I", 80_000_000)
+    _npz_of(tmp_path / "x.npz", "a.npy", start + b" " * 80_000_000)
+    text, peak = _peak(lambda: mg.load(tmp_path / "x.npz"))
+    assert "longer than that of any array" in text and peak < 8 << 20
+
+
+def test_texts_that_could_not_be_read_again_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="at most 16,777,216"):
+        mg.save({"a": mg.ones(1)}, tmp_path / "x.npz", {"text": "x" * (1 << 24)})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_texts_may_hold_any_brackets(tmp_path, suffix):
+    texts = {"text": "[{" * 10_000 + '\\"[' * 100, "data_offsets": '"'}
+    state = {"a": mg.ones(1), "b": [[[i] for i in range(1000)], {"c": {"d": mg.ones(2)}}]}
+    mg.save(state, tmp_path / f"x{suffix}", texts)
+    assert mg.io.metadata(tmp_path / f"x{suffix}") == texts
+    assert mg.load(tmp_path / f"x{suffix}")["b"][0] == state["b"][0]

@@ -58,6 +58,24 @@ def pairs():
         distributed.send(x, to=rank)
 
 
+def pairs_that_do_not_fit():
+    """Rank 1 receives into arrays that differ in number or dtype, and the next message is whole."""
+    sent = [np.ones(3) * 7, np.ones((2, 3)), np.ones(0), np.ones((2, 2), np.float32)]
+    wrong = [np.zeros(5), np.zeros(5), np.zeros(1), np.zeros(2), np.zeros(4, np.int32)]
+    for x in sent if rank == 0 else ():
+        for _ in wrong:
+            distributed.send(x, to=1)
+        distributed.send(x, to=1, tag=3)
+    for x in sent if rank == 1 else ():
+        for like in wrong:
+            with pytest.raises(distributed.DistributedError) as caught:
+                distributed.receive(like, source=0)
+            for array in (x, like):
+                assert f"{array.dtype} {array.shape}" in str(caught.value)
+        got = distributed.receive(np.zeros(x.shape[::-1], x.dtype), source=0, tag=3)
+        np.testing.assert_array_equal(got, x.reshape(x.shape[::-1]))
+
+
 def total_loss(f, x):
     """What all ranks compute together, as a number."""
     return float(distributed.all_reduce(np.float64(f(x).item())))
@@ -127,6 +145,6 @@ def seeds():
     assert len(np.unique(distributed.all_gather(mg.randn(4)).numpy())) == 4
 
 
-for part in (values, pairs, derivatives, second_order, disagreement, seeds):
+for part in (values, pairs, pairs_that_do_not_fit, derivatives, second_order, disagreement, seeds):
     part()
 print("all of rank", rank)
