@@ -11,6 +11,7 @@ checkpoint: a job that dies while it saves leaves the one before in force.
 import json
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .ranks import world
 
 _COMPLETE = "complete.json"
 _VERSION = [1, 0]
+_LONGEST = 100 << 20  # bytes of complete.json: the names of a million shards
 
 
 def save_checkpoint(
@@ -114,17 +116,23 @@ def _complete(target: Path, step: int, shards: int) -> None:
 def _read_complete(target: Path) -> dict[str, Any]:
     path = target / _COMPLETE
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LONGEST:
+            raise ValueError("no text of some lines")
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != "minigrad.checkpoint" or document["version"][0] != _VERSION[0]:
             raise ValueError("another format or version")
-        if not 0 <= int(document["shards"]) < 1 << 20:
-            raise ValueError("shards")
+        shards = document["shards"]
+        if type(shards) is not int or not 0 <= shards < 1 << 20:
+            raise ValueError(f"shards is {shards!r}"[:80])
         for name, size in document["bytes"].items():
             found = (target / os.path.basename(name)).stat().st_size
             if found != size:
                 raise ValueError(f"{name} has {found:,} bytes, not {size:,}")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError) as error:
         raise FormatError(f"{path}: this checkpoint is damaged ({error})") from None
+    except RecursionError:
+        raise FormatError(f"{path}: this checkpoint is damaged (nested too deeply)") from None
     return document
 
 

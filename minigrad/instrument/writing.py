@@ -8,12 +8,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open cannot be replaced at all
-    fcntl: Any = None
+from ..backends import unfinished
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -37,11 +34,15 @@ def written_whole(path: str) -> Iterator[TextIO]:
             raise
         return
     target = os.path.realpath(path)
-    partial = _beside(target)
+    partial = unfinished.name_for(target, tail=".partial")
     try:
-        with open(partial, "x", encoding="utf-8") as file:  # x: through no link that lies there
+        with open(unfinished.create(partial), "w", encoding="utf-8") as file:
             yield file
-        _give_name(partial, target, mode)
+            file.flush()
+            if os.name != "nt":  # named while it is locked: nobody takes it for abandoned
+                _give_name(partial, target, mode)
+        if os.name == "nt":
+            _give_name(partial, target, mode)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -85,7 +86,7 @@ class GrowingFile:
 
     def finish(self) -> None:
         """Give the file its name."""
-        if fcntl is None:
+        if os.name == "nt":  # where a file that is open cannot be renamed
             self.close()
         try:
             if self._partial is not None:  # named while the lock is held: nobody takes it over
@@ -128,8 +129,8 @@ def _open_partial(path: str) -> tuple[str, int]:
             os.ftruncate(handle, 0)
             return partial, handle
         os.close(handle)
-    partial = _beside(path)
-    return partial, os.open(partial, _FLAGS | os.O_EXCL, 0o666)
+    partial = unfinished.name_for(path, tail=".partial")
+    return partial, unfinished.create(partial)
 
 
 def _is_ours(handle: int, partial: str) -> bool:
@@ -137,20 +138,9 @@ def _is_ours(handle: int, partial: str) -> bool:
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         return False
-    if fcntl is not None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:  # a file system without locks
-            pass
+    if not unfinished.lock(handle):
+        return False
     return os.path.exists(partial) and os.path.samestat(found, os.lstat(partial))
-
-
-def _beside(path: str) -> str:
-    """A new name in the same folder, short enough for any file system."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f"{name[:40]}.{os.urandom(6).hex()}.partial")
 
 
 def _mode(path: str) -> int | None:

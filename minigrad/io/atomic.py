@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..backends import unfinished
+
 
 def target_of(path: str | os.PathLike) -> Path:
     """The file that a save would replace; OSError where there can be none."""
@@ -26,16 +28,18 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
 
     It lies in the same directory and is forced to the disk before it is renamed, so whoever opens
     `path`, also after a crash, finds the old file or the new one. After an error, Ctrl-C included,
-    the old file is as it was and nothing is left behind.
+    the old file is as it was and nothing is left behind; the next save removes what a kill leaves.
     """
     target = target_of(path)
     # the name is known before the file is there: an interrupt at any moment leaves none behind
-    partial = str(target.parent / f".{target.name[:40]}.{os.urandom(6).hex()}")
+    partial, handle = unfinished.name_for(str(target), head="."), None
     try:
         is_new = not target.exists()
         # of a new file the umask leaves this; to ask for the umask is to set it, for all threads
-        first = 0o666 if is_new else 0o600
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, first))
+        handle = unfinished.create(partial, 0o666 if is_new else 0o600)
+        if os.name == "nt":  # where a file that is open cannot be renamed
+            os.close(handle)
+            handle = None
         mode = stat.S_IMODE(os.stat(partial if is_new else target).st_mode)
         os.chmod(partial, 0o600)
         yield partial
@@ -48,6 +52,9 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
         if isinstance(error, OSError) and error.filename in (None, partial):
             error.filename = os.fspath(path)  # name the file that the user asked for
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
     with contextlib.suppress(OSError):  # not every file system lets a directory be synced
         _to_disk(target.parent)
 

@@ -53,7 +53,32 @@ def damage_count(folder):
     (folder / "complete.json").write_text(json.dumps(document | {"shards": 1 << 40}))
 
 
-@pytest.mark.parametrize("damage", [damage_sizes, damage_json, damage_version, damage_count])
+def damage_fraction(folder):
+    document = json.loads((folder / "complete.json").read_text())
+    (folder / "complete.json").write_text(json.dumps(document | {"shards": 1.0}))
+
+
+def damage_truth(folder):
+    document = json.loads((folder / "complete.json").read_text())
+    (folder / "complete.json").write_text(json.dumps(document | {"shards": True}))
+
+
+def damage_depth(folder):
+    (folder / "complete.json").write_text("[" * 100_000)
+
+
+def damage_kind(folder):
+    (folder / "complete.json").unlink()
+    (folder / "complete.json").mkdir()
+
+
+DAMAGES = [
+    damage_sizes, damage_json, damage_version, damage_count, damage_fraction, damage_truth,
+    damage_depth, damage_kind,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_one_clear_error(alone, tmp_path, damage):
     folder = distributed.save_checkpoint(tmp_path, 7, {"w": mg.ones(2)}, {"own": 1})
     assert distributed.load_checkpoint(tmp_path)[2] == [{"own": 1}]

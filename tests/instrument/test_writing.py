@@ -133,3 +133,23 @@ def test_a_folder_that_is_missing_is_told_by_the_name_that_was_asked_for(tmp_pat
 def test_a_full_device_is_told_by_its_name():
     with pytest.raises(OSError, match="/dev/full"):
         write_whole("/dev/full", "text")
+
+
+@posix
+def test_the_next_file_of_this_name_removes_what_a_kill_left(tmp_path):
+    left, other = tmp_path / "a.json.0123456789ab.partial", tmp_path / "a.json.0123456789aX.partial"
+    for path in (left, other):
+        path.write_text("half")
+    write_whole(tmp_path / "a.json", "{}")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", other.name]
+
+
+@posix
+def test_two_files_that_grow_under_one_name_leave_each_other_alone(tmp_path):
+    first, second = GrowingFile(tmp_path / "a.json"), GrowingFile(tmp_path / "a.json")
+    write_whole(tmp_path / "a.json", "whole")
+    for file, text in ((first, "first"), (second, "second")):
+        file.write(text)
+        file.finish()
+        assert (tmp_path / "a.json").read_text() == text
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

@@ -178,3 +178,51 @@ def test_a_file_has_the_permissions_of_the_old_one_or_what_the_umask_leaves(tmp_
 def test_a_save_leaves_the_umask_alone_which_all_threads_share(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
     mg.save({"x": mg.ones(2)}, tmp_path / "a.npz")
+
+
+KILLED = """
+import os, sys
+import numpy as np
+import minigrad as mg
+from minigrad.io import npz, tensors
+form = npz if sys.argv[1].endswith(".npz") else tensors
+whole = form.write
+
+def write(path, arrays, texts):
+    whole(path, arrays, texts)
+    if sys.argv[2] == "waits":
+        print("growing", flush=True)
+        sys.stdin.read()
+    else:
+        os.kill(os.getpid(), 9)
+
+form.write = write
+mg.save({"x": np.ones(3)}, sys.argv[1])
+"""
+
+
+@posix
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_next_save_removes_what_a_kill_left_and_nothing_else(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
+    others = [tmp_path / name for name in (f".x{suffix}.backup", f"x{suffix}.0123456789ab", ".y")]
+    for other in others:
+        other.write_text("the user's")
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED, path, "dies"], timeout=60)
+    assert len(list(tmp_path.iterdir())) == 4  # the first one's went with the second save
+    mg.save({"x": np.zeros(3)}, path)
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+@posix
+def test_a_save_that_goes_on_elsewhere_is_left_alone(tmp_path):
+    path = tmp_path / "x.npz"
+    command = [sys.executable, "-c", KILLED, path, "waits"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"growing\n"
+        mg.save({"x": np.zeros(3)}, path)
+        assert mg.load(path)["x"].tolist() == [0, 0, 0]
+        other.communicate(timeout=60)
+    assert other.returncode == 0 and mg.load(path)["x"].tolist() == [1, 1, 1]
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npz"]

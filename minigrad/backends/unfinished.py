@@ -1,0 +1,70 @@
+"""Files under a passing name, locked while somebody writes them.
+
+The lock tells a file that grows now from one that a killed program left: the next program that
+writes to the same target removes the latter. Where there are no locks (Windows, some network
+drives), they stay.
+"""
+
+import contextlib
+import os
+import re
+import stat
+import time
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl: Any = None
+
+_YOUNG = 1.0  # seconds in which an empty file may be about to be locked
+
+
+def name_for(target: str, head: str = "", tail: str = "") -> str:
+    """A new name beside the target, "<head>name.<12 hex digits><tail>", short for any file system.
+
+    Files of such names that this user's killed programs left are removed.
+    """
+    folder, name = os.path.split(target)
+    stem = f"{head}{name[:40]}."
+    if fcntl is not None:
+        pattern = re.compile(f"{re.escape(stem)}[0-9a-f]{{12}}{re.escape(tail)}")
+        with contextlib.suppress(OSError):  # the folder may not be listed
+            for other in filter(pattern.fullmatch, os.listdir(folder or ".")):
+                with contextlib.suppress(OSError):  # somebody writes it, or it is gone
+                    _remove_if_abandoned(os.path.join(folder, other))
+    return os.path.join(folder, f"{stem}{os.urandom(6).hex()}{tail}")
+
+
+def create(path: str, mode: int = 0o666) -> int:
+    """The handle of a new file, locked until it is closed; OSError where the name is taken."""
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+    lock(handle)
+    return handle
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file until it is closed; False where somebody else has locked it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            pass
+    return True
+
+
+def _remove_if_abandoned(path: str) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return
+        if found.st_size == 0 and time.time() - found.st_mtime < _YOUNG:
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(found, os.lstat(path)):
+            os.unlink(path)
+    finally:
+        os.close(handle)
