@@ -8,6 +8,7 @@ from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
 from .errors import TransformError, describe
 from .graph import Leaf
+from .versions import note_end_of_write
 
 
 def of_numbers(array: Any) -> Any:
@@ -42,6 +43,8 @@ def values_of(x: Any) -> Any:
 
 def as_data(x: Any, value: Any) -> Any:
     """The array for `x.data = value`; a leaf's place takes its shape and dtype over."""
+    if value is x._data:
+        note_end_of_write(value)
     is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
     array = of_numbers(plain_array(value))
     if not is_array:  # it goes where the tensor was

@@ -24,7 +24,7 @@ from .spelling import Elsewhere
 class Tensor(InPlace, TensorHooks):
     """`mg.tensor(data)` makes one from data; ops make the others.
 
-    data   the array (NumPy's or CuPy's); the engine does not see writes made through it
+    data   the array (NumPy's or CuPy's); the engine does not see `x.data[index] = v`
     node   the graph node that made it; the Leaf of a leaf that requires a gradient; else None
     grad   for a leaf, the sum of the gradients of all backwards so far: a Tensor, or None
     """
@@ -51,7 +51,8 @@ class Tensor(InPlace, TensorHooks):
         """The array that holds the elements; inside a transform the tensor of the level below.
 
         It may be set, to an array or to a tensor (whose array is taken): a new value without
-        history, as in `w.data = w.data - step`. Inside a transform that is a write under no_grad:
+        history, as in `w.data = w.data - step`. `w.data *= 2` ends in such an assignment of the same
+        array, which counts as a write in place. Inside a transform that is a write under no_grad:
         x keeps its history or tangent, its shape and its dtype.
         """
         return self._data

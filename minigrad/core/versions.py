@@ -6,8 +6,8 @@ is stored per node, and a forward has no extra work. The record belongs to the o
 the array at the end of the `.base` chain, so views share it; a write covers the bytes it may have
 touched, so rows of one buffer do not disturb one another.
 
-"Version" is the number of writes: a fresh array has version 0. Writes through raw NumPy arrays
-(`x.data[...] = v` and the like) are not seen.
+"Version" is the number of writes: a fresh array has version 0. Of writes through a tensor's raw
+array `x.data *= v` is seen, since it ends in an assignment; `x.data[...] = v` is not.
 """
 
 import math
@@ -70,6 +70,17 @@ def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
         last_write = next_number()
         writes.count += 1
         writes.recent.append((last_write, *_span(array), what, origin))
+
+
+def note_end_of_write(array: Any) -> None:
+    """Record that `x.data *= v` has ended, with the assignment of `array` to where it was.
+
+    Unless the write was noted just now, as that of `x.data -= tensor` is.
+    """
+    writes = _writes.get(id(owner_of(array)))
+    newest = writes.recent[-1][0] if writes is not None else None
+    if newest is None or newest + 1 != next_number():
+        note_write(array, "`x.data *= v`, or another write that ends in `x.data = x.data`")
 
 
 def _span(array: Any) -> tuple[int, int]:

@@ -90,6 +90,48 @@ def test_a_weight_changed_inside_is_cast_again():
     assert second.tolist() == again.tolist() != first.tolist()
 
 
+def tripled(w):
+    w.data *= 3
+
+
+def written_through_an_old_name(w, array=None):
+    array = w.data if array is None else array
+    np.multiply(array, 3, out=array)
+
+
+def rows_exchanged(w):
+    w.data[:2] = w.data[1::-1].copy()
+
+
+CHANGES = {
+    "w.data *= 3": tripled,
+    "w.data = 3 * w.data": lambda w: setattr(w, "data", 3 * w.data),
+    "w.data[...] = 3": lambda w: w.data.fill(3),
+    "w.data[0, 0] = 7": lambda w: w.data.__setitem__((0, 0), 7),
+    "np.multiply(w.data, 3, out=w.data)": written_through_an_old_name,
+    "rows exchanged": rows_exchanged,
+    "w.data.sort()": lambda w: w.data.sort(),
+    "w.detach()[0] = 7": lambda w: w.detach().__setitem__(0, 7),
+    "w.numpy()[0] = 7": lambda w: w.detach().numpy().__setitem__(0, 7),
+    "optimizer": lambda w: mg.optim.SGD([w], lr=0.5).step(),
+    "init": lambda w: mg.nn.init.normal_(w),
+}
+
+
+@pytest.mark.parametrize("size", [3, 128])  # 3 x 3: compared byte by byte; 128 x 128: by sums
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_weight_changed_inside_in_any_way_is_cast_again(how, size):
+    x, w = leaf(2, size), leaf(size, size)
+    with mg.autocast(mg.bfloat16) as casting:
+        first = x.detach() @ w
+        first.sum().backward()
+        CHANGES[how](w)
+        second, third = x.detach() @ w, x.detach() @ w
+    again = (x.astype("bfloat16") @ w.astype("bfloat16")).detach()
+    assert second.tolist() == third.tolist() == again.tolist() != first.tolist()
+    assert casting.log[0].count == 3 + 2  # x three times, w before and after
+
+
 def test_backward_inside_may_run_for_each_of_several_losses():
     x, w = leaf(2, 2), leaf(2, 2)
     with mg.autocast(mg.bfloat16):

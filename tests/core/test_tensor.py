@@ -306,6 +306,15 @@ def test_a_step_through_data_is_a_write_that_a_backward_notices():
         loss.backward()
 
 
+def test_a_product_in_place_through_data_is_a_write_that_a_backward_notices():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    loss = (w * w).sum()
+    w.data *= 3
+    with pytest.raises(mg.errors.InPlaceError, match=r"version 1 now.*`x.data \*= v`"):
+        loss.backward()
+    assert mg.grad((w * w).sum(), w).tolist() == [6, 12]
+
+
 def test_data_set_to_the_array_that_it_is_changes_nothing_for_a_backward():
     layer = mg.nn.Linear(2, 1)
     loss = (layer(mg.ones(3, 2)) ** 2).sum()
