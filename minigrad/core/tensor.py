@@ -51,9 +51,9 @@ class Tensor(InPlace, TensorHooks):
         """The array that holds the elements; inside a transform the tensor of the level below.
 
         It may be set, to an array or to a tensor (whose array is taken): a new value without
-        history, as in `w.data = w.data - step`. `w.data *= 2` ends in such an assignment of the same
-        array, which counts as a write in place. Inside a transform that is a write under no_grad:
-        x keeps its history or tangent, its shape and its dtype.
+        history, as in `w.data = w.data - step`. `w.data *= 2` ends in such an assignment of the
+        same array, and counts as a write in place. Inside a transform that is a write under
+        no_grad: x keeps its history or tangent, its shape and its dtype.
         """
         return self._data
 
