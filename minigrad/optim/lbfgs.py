@@ -1,6 +1,7 @@
 """L-BFGS: Newton's direction from the last few gradients, with a line search."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .arguments import at_least_zero, require_state
-from .line_search import strong_wolfe
+from .line_search import HALVINGS, strong_wolfe
 from .optimizer import Optimizer
 from .packs import working, working_dtype
 
@@ -24,8 +25,11 @@ class LBFGS(Optimizer):
     A step needs a closure that clears the gradients, computes the loss and calls backward; it is
     called several times. line_search_fn="strong_wolfe" chooses t; else t is lr (at first
     min(1, 1/‖g‖₁)·lr). A step ends after max_iter iterations or about max_eval calls, by default a
-    quarter more than max_iter. The order of operations is PyTorch's. Nocedal and Wright, Numerical
-    Optimization, 2006, algorithms 7.4 and 3.5.
+    quarter more than max_iter. A step to where the loss or its gradient is not finite is halved
+    until they are, as often as max_eval allows, and ten times at least; where they never are, a
+    RuntimeWarning says so, and the parameters are those of the last finite loss. Else the order of
+    operations is PyTorch's. Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and
+    3.5.
     """
 
     def __init__(
@@ -105,7 +109,15 @@ class LBFGS(Optimizer):
     def _minimise(self, f: Callable, group: dict[str, Any]) -> None:
         memory, (loss, g) = self._memory, f()
         memory.setdefault("n_iter", 0)
-        used = 1
+        used, left = 1, memory.pop("x", None)
+        if not _is_finite(loss, g):
+            if left is None or "d" not in memory:
+                _warn("at the parameters given, which stay as they are")
+                return
+            # the last step ended where nothing was evaluated: back on its way
+            loss, g, memory["t"], used = self._halved(f, left, memory["t"] / 2, memory["d"], group)
+            if g is None:
+                return
         if (np.abs(g) <= group["tolerance_grad"]).all():
             return
         for i in range(group["max_iter"]):
@@ -116,7 +128,7 @@ class LBFGS(Optimizer):
                 t *= min(1.0, 1.0 / float(np.abs(g).sum()))
             memory.update(prev_g=g.copy(), d=d, t=t)  # all three, wherever this iteration ends
             before, slope = loss, float(g @ d)
-            if slope > -group["tolerance_change"]:
+            if not slope <= -group["tolerance_change"]:
                 break
             x = self._read(gradients=False)
             if group["line_search_fn"]:
@@ -125,10 +137,13 @@ class LBFGS(Optimizer):
                 self._write(x + t * d)
                 used += evaluations
             elif i + 1 < group["max_iter"]:
-                loss, g = f(x + t * d)
-                used += 1
-            else:  # the next step begins with the gradient here
+                loss, new, t, used = self._halved(f, x, t, d, group, used)
+                if new is None:
+                    break
+                g = new
+            else:  # the next step begins with the gradient here, and may have to go back
                 self._write(x + t * d)
+                memory["x"] = x
             memory["t"] = t
             small_step = np.abs(t * d).max() <= group["tolerance_change"]
             flat = np.abs(g).max() <= group["tolerance_grad"]
@@ -137,6 +152,27 @@ class LBFGS(Optimizer):
                 or abs(loss - before) < group["tolerance_change"]
             ):  # fmt: skip
                 break
+
+    def _halved(
+        self, f: Callable, x: np.ndarray, t: float, d: np.ndarray, group: dict[str, Any],
+        used: int = 1,
+    ) -> tuple[float, np.ndarray | None, float, int]:  # fmt: skip
+        """(loss, gradient, t, evaluations) at x + t·d, t halved until they are finite.
+
+        The gradient is None where max_eval ends the search before: the parameters are x then, and
+        the memory is empty, so that the next direction is that of the steepest descent.
+        """
+        most = max(group["max_eval"], used + HALVINGS)
+        while used < most:
+            loss, g = f(x + t * d)
+            used += 1
+            if _is_finite(loss, g):
+                return loss, g, t, used
+            t /= 2
+        self._write(x)
+        self._memory.clear()
+        _warn("along the direction of the step; the parameters are those before it")
+        return math.nan, None, t, used
 
     def _direction(self, g: np.ndarray, group: dict[str, Any]) -> np.ndarray:
         """−H·g by the two loops over remembered steps s and changes of gradient y."""
@@ -184,9 +220,24 @@ class LBFGS(Optimizer):
         self._memory.update(memory)
 
 
-# what is remembered from step to step, and PyTorch's names for it
-_KEPT = ("n_iter", "s", "y", "scale", "prev_g", "t", "d")
+# what is remembered from step to step, and PyTorch's names for it; x: where the last step left
+# from, if it ended where nothing was evaluated
+_KEPT = ("n_iter", "s", "y", "scale", "prev_g", "t", "d", "x")
 _PYTORCHS = {"old_stps": "s", "old_dirs": "y", "H_diag": "scale", "prev_flat_grad": "prev_g"}
+
+
+def _is_finite(loss: float, g: np.ndarray) -> bool:
+    return math.isfinite(loss) and bool(np.isfinite(g).all())
+
+
+def _warn(where: str) -> None:
+    warnings.warn(
+        f"LBFGS.step: the loss or its gradient is not finite {where}. mg.detect_anomaly() finds "
+        "the op that made the first such value; a smaller lr or line_search_fn='strong_wolfe' "
+        "keeps steps short",
+        RuntimeWarning,
+        stacklevel=6,
+    )
 
 
 def _copies(value: Any) -> Any:

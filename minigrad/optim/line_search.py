@@ -6,9 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+HALVINGS = 10  # of a first step to where the loss is not finite, however few evaluations are left
+
 
 class Point(NamedTuple):
-    """A step length that was tried, with the loss, its gradient and its slope along the step."""
+    """A step length that was tried, with the loss, its gradient and its slope along the step.
+
+    Where the loss or the gradient is not finite, the loss is ∞ and the slope NaN.
+    """
 
     t: float
     loss: float
@@ -50,7 +55,9 @@ class _Search:
     def at(self, t: float) -> Point:
         loss, g = self.f(self.x + t * self.d)
         self.used += 1
-        return Point(t, loss, g, float(g @ self.d))
+        if math.isfinite(loss) and np.isfinite(g).all():
+            return Point(t, loss, g, float(g @ self.d))
+        return Point(t, math.inf, g, math.nan)
 
     def is_too_high(self, point: Point, than: float) -> bool:
         line = self.start.loss + self.c1 * point.t * self.start.slope
@@ -68,7 +75,8 @@ def strong_wolfe(
 
         loss(t) ≤ loss(0) + c1·t·slope(0)   and   |slope(t)| ≤ c2·|slope(0)|
 
-    where these can be reached in `most` + 1 evaluations of f, else the best point met. First t
+    where these can be reached in `most` + 1 evaluations of f (and the HALVINGS), else the best
+    point met: the start where no other has a finite loss and gradient. First t
     grows until a bracket holds such a point, then the bracket shrinks by cubic interpolation.
     Nocedal and Wright, 2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
     """
@@ -81,6 +89,11 @@ def strong_wolfe(
 def _bracketed(search: _Search, t: float, most: int) -> list[Point]:
     """Two points with one between them that meets the conditions; or one that does itself."""
     previous, new = search.start, search.at(t)
+    for _ in range(HALVINGS):
+        if new.loss < math.inf:
+            break
+        t /= 2
+        new = search.at(t)
     for i in range(most):
         if search.is_too_high(new, previous.loss if i > 1 else math.inf):
             return [previous, new]

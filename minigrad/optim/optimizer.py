@@ -22,9 +22,11 @@ from .packs import (
     Pack,
     State,
     grouped,
+    is_lost,
     scratch,
     step_alone,
     step_by_kernels,
+    warn_of_loss,
     working,
     working_dtype,
 )
@@ -35,7 +37,9 @@ Group = dict[str, Any]
 class Optimizer(OptimizerHooks):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
-    It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.
+    A step after which parameters on the host hold NaN or infinite numbers warns of it (of large
+    parameters a part is looked at in each step, all of it in turn). A subclass may define `step`
+    itself instead, as PyTorch's do, and keep what it likes in `state`.
 
     params         parameters, (name, parameter) pairs, or dicts {"params": [...], "lr": ...} that
                    set options of their own; what else these have is kept ("name": "head")
@@ -49,6 +53,7 @@ class Optimizer(OptimizerHooks):
     every optimizer and have no effect, as does differentiable=False.
     """
 
+    _lost, _turn = False, 0  # whether the last step left NaN or ∞, and has said so; its number
     elementwise = True  # else `update` needs a parameter as a whole: no blocks, packs or kernels
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -154,6 +159,7 @@ class Optimizer(OptimizerHooks):
                 )
             with enable_grad():
                 loss = closure()
+        lost = False
         for place, group in enumerate(self.param_groups):
             ready = [p for p in group["params"] if p.grad is not None]
             for p in ready:
@@ -163,14 +169,19 @@ class Optimizer(OptimizerHooks):
             for params in self._together(place, ready):
                 if isinstance(params, Pack):
                     params.step(update)
+                    lost |= is_lost(params.x, self._turn)
                 else:
                     job = working(params.data), working(params.grad.data), self._state[params]
                     alone.append(job)
             left = step_by_kernels(update, alone) if self.elementwise else alone
             for x, g, state in left:
                 step_alone(update, x, g, state, self.elementwise)
+                lost |= is_lost(x, self._turn)
             for p in ready:
                 note_write(p.data, what, origin)
+        if lost and not self._lost:
+            warn_of_loss(what)
+        self._lost, self._turn = lost, self._turn + 1
         return loss
 
     def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ read from memory once; on two hundred small arrays the calls themselves cost mor
 small parameters are gathered into one array, stepped together and written back.
 """
 
+import math
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -85,6 +87,38 @@ def step_alone(update: Callable, x: Any, g: Any, state: State, elementwise: bool
         in_blocks(one, x)
     elif x.size:
         one(...)  # x[()] would be a copy
+
+
+LOOKED_AT = 1 << 16  # elements of a parameter, in one step: more would show in the time of SGD's
+
+
+def is_lost(x: Any, turn: int) -> bool:
+    """Whether a parameter on the host holds NaN or infinite numbers; of a large one a part, which
+    is another one in each turn.
+    """
+    if type(x) is not np.ndarray or not x.size:
+        return False
+    x = x.reshape(-1)
+    if x.size > LOOKED_AT:
+        start = turn % -(-x.size // LOOKED_AT) * LOOKED_AT
+        x = x[start : start + LOOKED_AT]
+    if x.dtype.char in "fd":
+        with np.errstate(over="ignore"):
+            square = x.dot(x)  # in a tenth of the time of isfinite
+        if math.isfinite(square):
+            return False
+    return not np.isfinite(x).all()
+
+
+def warn_of_loss(step: str) -> None:
+    warnings.warn(
+        f"{step}: parameters hold NaN or infinite numbers now, most often since a gradient does. "
+        "mg.detect_anomaly() finds the op that made the first; "
+        "nn.utils.clip_grad_norm_(..., error_if_nonfinite=True) and amp.GradScaler stop before "
+        "such a step",
+        RuntimeWarning,
+        stacklevel=5,
+    )
 
 
 class Pack:
