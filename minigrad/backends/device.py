@@ -6,7 +6,8 @@ count it (`transfers`) and tell the observers.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter_ns
 from types import ModuleType
@@ -199,9 +200,26 @@ class Transfers:
     bytes_to_device: int = 0
 
 
-memory_hooks: list[Any] = []  # CuPy's know one thread alone: helpers enter these too (pool.py)
+memory_hooks: list[Any] = []  # CuPy's know one thread alone: helpers enter these too
 transfers = Transfers()
 observers: list[Callable[[str, int, int, Any], None]] = []  # (direction, t0, t1, the array)
+
+
+def device_here() -> Callable[[], AbstractContextManager]:
+    """What makes CuPy's current device, stream and memory hooks, a thread's, those of another."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not cupy.cuda.is_available():
+        return nullcontext
+    device, stream = cupy.cuda.Device().id, cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        with ExitStack() as stack:
+            for part in (cupy.cuda.Device(device), stream, *memory_hooks):
+                stack.enter_context(part)
+            yield
+
+    return entered
 
 
 def to_host(x: Any) -> np.ndarray:

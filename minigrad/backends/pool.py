@@ -18,20 +18,21 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from numbers import Integral
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
-from .device import memory_hooks
+from .device import device_here
 from .locks import Lock
 from .processors import Places
+from .threads import Local
 
 LIMIT = 64  # helpers, however many are asked for
-_local = threading.local()  # .sharing: this thread is one of several that share work
+_local = Local()  # .sharing: this thread is one of several that share work
 
 
 # -- how many ------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ class _Job:
         self.closed = False
         self.left: SimpleQueue = SimpleQueue()  # an entry from each helper that is done
         self.error: BaseException | None = None
-        self.device = _device_here()
+        self.device = device_here()
 
     def help(self, context: Context) -> None:
         """A helper's part, unless the caller has finished without it."""
@@ -193,23 +194,6 @@ def _forget() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 atexit.register(lambda: _helpers.stop())
-
-
-def _device_here() -> Callable[[], AbstractContextManager]:
-    """What makes CuPy's current device, stream and memory hooks, a thread's, those of another."""
-    cupy = sys.modules.get("cupy")
-    if cupy is None or not cupy.cuda.is_available():
-        return nullcontext
-    device, stream = cupy.cuda.Device().id, cupy.cuda.get_current_stream()
-
-    @contextmanager
-    def entered() -> Iterator[None]:
-        with ExitStack() as stack:
-            for part in (cupy.cuda.Device(device), stream, *memory_hooks):
-                stack.enter_context(part)
-            yield
-
-    return entered
 
 
 def sharing() -> bool:

@@ -3,7 +3,6 @@
 `manual_seed(n)` makes runs repeat. `get_state`/`set_state` let checkpointing replay a forward.
 """
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from .device import On, require_gpu, resolve
 from .draws import Draws, Noted, Repeated, Shared, State
 from .philox import DeviceGenerator
+from .threads import Local
 
 _generator = np.random.default_rng()
 _seed = np.random.SeedSequence()  # of the generators of the GPUs
@@ -18,7 +18,7 @@ _on_devices: dict[int, DeviceGenerator] = {}
 _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn since `set_state`
 
 
-class _Here(threading.local):
+class _Here(Local):
     draws: Draws | None = None  # what this thread draws from in place of the host's generator
 
 

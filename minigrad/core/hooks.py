@@ -15,17 +15,17 @@ At a leaf:
 engine/hooked.py runs them. While `registered` is 0 a backward does not look for any.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.locks import Lock
+from ..backends.threads import Local
 from .errors import HookError, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = Lock()
-running = threading.local()  # .afterwards: functions to call when the current backward has ended
+running = Local()  # .afterwards: functions to call when the current backward has ended
 
 
 class Hook:

@@ -5,9 +5,10 @@ transform, it is gone when the level ends. If it comes from outside, it outlives
 be taken for a tensor of the next transform at that depth: func/levels.py says what it becomes.
 """
 
-import threading
 import weakref
 from typing import Any, NamedTuple
+
+from ..backends.threads import Local
 
 
 class Before(NamedTuple):
@@ -24,7 +25,7 @@ class Before(NamedTuple):
         x._data, x.node, x._grad = self.data, self.node, self.grad
 
 
-class _Joined(threading.local):
+class _Joined(Local):
     def __init__(self) -> None:
         self.levels: dict[int, dict[int, tuple[weakref.ref, Before]]] = {}
 

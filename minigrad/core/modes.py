@@ -15,12 +15,12 @@ date. What Python leaves open is the moment in which it calls `__exit__` (and `_
 
 import functools
 import inspect
-import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..backends.locks import Lock
+from ..backends.threads import Local, identity
 
 active = 0
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
@@ -51,7 +51,7 @@ def add_reason(count: int = 1) -> None:
         active += count
 
 
-class _State(threading.local):
+class _State(Local):
     recording: bool = True  # False under no_grad
     switched_off: bool = False  # True from a plain call set_grad_enabled(False) to its counterpart
     inference: bool = False  # True under inference_mode: recording cannot be switched on
@@ -113,7 +113,7 @@ class Outer:
         """This thread's stack."""
         own = state.__dict__
         if "thread" not in own:
-            own["thread"] = threading.get_ident()
+            own["thread"] = identity()
         return self._stacks.setdefault(own["thread"], [])
 
     def enter(self, **values: Any) -> None:

@@ -8,7 +8,6 @@ what the rank waits for, and checks that the ranks mean the same call.
 """
 
 import os
-import threading
 import time
 import zlib
 from time import perf_counter_ns
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.threads import Local
 from ..core import events
 from . import mpi
 from .errors import DistributedError
@@ -39,7 +39,7 @@ class World:
         self.rank, self.size = first.rank, first.size
         self.timeout = timeout
         self.collectives = 0  # begun so far; the same on every rank while all is well
-        self._local = threading.local()
+        self._local = Local()
         comm = getattr(transports.get("cpu"), "comm", None)
         self.watchdog = Watchdog(self, comm if watched else None)
 

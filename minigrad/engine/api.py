@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
+from ..backends.threads import on_new_stack, stack_runs_out
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
 from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, describe
@@ -20,6 +21,7 @@ from .contributions import accumulate
 from .passes import Pass, Pull, require_engine, way_of
 
 _AS_IT_IS = nullcontext()
+_NESTED = 3  # backwards that may run before one of them asks how deep it is nested
 
 
 def backward(
@@ -187,14 +189,17 @@ def run_backward(
     leads = None if wanted is None else serial.leading_to(order, wanted)
     mine = claims.Claim(order, release, alone=engine != "parallel")
     try:
-        claims.register(mine)
+        running = claims.register(mine)
         _refuse_released(order)
         if versions.last_write:
             versions.refuse_changed(order if leads is None else leads)
         with _mode(order, seeds, create_graph), paused():  # in the dtypes of the forward
             work = Pass(order, seeds, reach, wanted, leads, release, create_graph, deposits)
             work.workers, work.min_work = workers, min_work
-            _walk(work, walk)
+            if running > _NESTED and stack_runs_out():
+                on_new_stack(lambda: _walk(work, walk))
+            else:
+                _walk(work, walk)
     finally:
         mine.ended = True
         claims.forget(mine)

@@ -1,10 +1,10 @@
 """Which backwards are running, so that two threads never consume one graph at once."""
 
 import os
-import threading
 from typing import Any
 
 from ..backends.locks import Lock
+from ..backends.threads import identity
 from ..core.errors import GraphInUseError
 from ..core.graph import Leaf
 
@@ -22,7 +22,7 @@ class Claim:
     __slots__ = ("thread", "order", "releases", "ended")
 
     def __init__(self, order: list, releases: bool, alone: bool = True):
-        self.thread = threading.get_ident() if alone else None
+        self.thread = identity() if alone else None
         self.order = order
         self.releases = releases
         self.ended = False
@@ -38,8 +38,11 @@ class Claim:
         return {place for place in self.order if place.__class__ is not Leaf}
 
 
-def register(mine: Claim) -> None:
-    """Note a backward before it looks at its nodes. Of two that conflict, the second raises."""
+def register(mine: Claim) -> int:
+    """Note a backward before it looks at its nodes. Of two that conflict, the second raises.
+
+    Returns how many run now: what is called inside others is among them.
+    """
     with _lock:
         _running[:] = [other for other in _running if not other.ended]
         if _running and any(mine.conflicts(other) for other in _running):
@@ -50,6 +53,7 @@ def register(mine: Claim) -> None:
                 "hook of a backward with engine='parallel' counts as another thread.)"
             )
         _running.append(mine)
+        return len(_running)
 
 
 def forget(mine: Claim) -> None:
@@ -61,7 +65,7 @@ def forget(mine: Claim) -> None:
 
 def _in_child() -> None:
     """After a fork: the backwards of other threads do not go on here."""
-    mine = threading.get_ident()
+    mine = identity()
     _running[:] = [claim for claim in _running if claim.thread == mine]
     _lock.release()
 

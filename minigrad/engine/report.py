@@ -1,11 +1,12 @@
 """What the last backward with engine="parallel" did, in figures: mg.engine.last_report()."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-_local = threading.local()
+from ..backends.threads import Local
+
+_local = Local()
 
 
 @dataclass(slots=True)

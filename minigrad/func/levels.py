@@ -13,10 +13,10 @@ mistaking the outer variable for its own (perturbation confusion).
 import functools
 import gc
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..backends.threads import Local, identity
 from ..core import joined, modes
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
@@ -26,7 +26,7 @@ from ..core.tensor import Tensor, wrap
 _OBJECTS_COUNT = "free-threading" not in sys.version
 
 
-class _Classes(threading.local):
+class _Classes(Local):
     """The classes of levels, each thread's own: (base, level) -> class."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class LevelTensor(Tensor):
     @classmethod
     def require_life(cls, op: Any) -> None:
         """An error in another thread than that in which the level runs; it may have ended."""
-        if cls.thread and cls.thread != threading.get_ident():
+        if cls.thread and cls.thread != identity():
             raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
 
@@ -92,7 +92,7 @@ class NoLeaf:
         """
         if not cls.life[0]:
             raise TransformError(_ESCAPED.format(op.name))
-        if cls.thread != threading.get_ident():
+        if cls.thread != identity():
             raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
     @property
@@ -169,7 +169,7 @@ class new_level:
         inside = {"level": level, "constant_below": constant_below, "recording": True}
         self.before = {**{name: getattr(state, name) for name in inside}, "plain": None}
         self.kind = kind = at_level(self.base, level, self.lasting)
-        kind.thread = threading.get_ident()
+        kind.thread = identity()
         if kind.life:
             kind.life[0] = True
         modes.add_level()

@@ -6,6 +6,7 @@ import threading
 from types import CodeType
 from typing import Any
 
+from ..backends.threads import Local, identity
 from ..core import events
 from ..ops import work
 from .formats import json_text
@@ -234,7 +235,7 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._own = threading.local()
+        self._own = Local()
         self._numbers = itertools.count()
         self._names: dict[int, str] = {}
 
@@ -247,9 +248,9 @@ class Threads:
 
     def _learned(self) -> int:
         """Give this thread a number, and keep its name: once it has ended nobody could tell it."""
-        identity, number = threading.get_ident(), next(self._numbers)
+        ident, number = identity(), next(self._numbers)
         running = {thread.ident: thread.name for thread in threading.enumerate()}
-        self._names[number] = running.get(identity, f"thread {identity}")
+        self._names[number] = running.get(ident, f"thread {ident}")
         self._own.number = number
         return number
 

@@ -8,11 +8,11 @@ thread that runs it: "matmul", "matmul.backward #12" with the number of the node
 behind it. Ops inside function transforms (grad, vmap, jvp) have no range of their own.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from ..backends import device
+from ..backends.threads import Local
 from ..core import events, modes
 
 
@@ -23,7 +23,7 @@ class Ranges:
     """
 
     def __init__(self) -> None:
-        self._local = threading.local()  # .open: what this thread's ranges are of, outermost first
+        self._local = Local()  # .open: what this thread's ranges are of, outermost first
 
     def __enter__(self) -> "Ranges":
         cupy = device.require_gpu("mg.cuda.nvtx")

@@ -9,7 +9,6 @@ a few thousand at a time. Appending is atomic in Python, so threads need no lock
 into files is outputs.py's business.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from time import perf_counter_ns
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.locks import Lock
+from ..backends.threads import identity
 from ..core import events, modes
 from ..core.events import capture_origin
 from ..core.graph import Leaf
@@ -188,16 +188,14 @@ class profile(metaclass=CalledFirst):
             self._set_running(self._running + 1)
         if self.memory is not None:
             leaves = [place for place in order if place.__class__ is Leaf]
-            self._leaves[threading.get_ident()] = leaves
+            self._leaves[identity()] = leaves
 
     def graph_done(self, error: BaseException | None) -> None:
         """It has ended."""
         with self._lock:
             self._set_running(max(0, self._running - 1))
         if self.memory is not None:
-            self.memory.tracker.backward_done(
-                self._leaves.pop(threading.get_ident(), []), (0, None)
-            )
+            self.memory.tracker.backward_done(self._leaves.pop(identity(), []), (0, None))
 
     def marked(self, what: str, name: str, t0: int, t1: int, subject: Any) -> None:
         """An optimizer's step shows the memory that it keeps."""
@@ -221,12 +219,12 @@ class profile(metaclass=CalledFirst):
         """
         own = spent
         with self._lock:
-            earlier = self._nested.setdefault(threading.get_ident(), [])
+            earlier = self._nested.setdefault(identity(), [])
             if kind == "backward":
                 while earlier and earlier[-1][0] >= t0:
                     own -= earlier.pop()[1]
                 if self._running == 1:  # nothing encloses this event, nor what came before it
-                    del self._nested[threading.get_ident()]
+                    del self._nested[identity()]
                     self._backward.may_nest = bool(self._nested)
                     return own
             self._backward.may_nest = True

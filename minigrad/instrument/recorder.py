@@ -10,13 +10,13 @@ and MINIGRAD_GRAPH_OUT=graph.json for every backward of an unchanged program.
 import importlib
 import math
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..backends.locks import Lock
+from ..backends.threads import identity
 from ..core import events
 from ..core.graph import Leaf, Port
 from ..core.modes import CalledFirst
@@ -42,7 +42,7 @@ class _Pass:
                     self.records[node.number]["check"] = checks.badge(node)
         self.order = order
         self.leaves = [(leaf, _grad_of(leaf)) for leaf in order if leaf.__class__ is Leaf]
-        self.thread = threading.get_ident()
+        self.thread = identity()
         self.steps: list[dict[str, Any]] = []
         self.workers: dict[int, int] = {}
 
@@ -152,7 +152,7 @@ class record_backward(metaclass=CalledFirst):
     def graph_done(self, error: BaseException | None) -> None:
         """This thread's innermost backward has ended."""
         with self._lock:
-            mine = [p for p in self._passes if p.thread == threading.get_ident()]
+            mine = [p for p in self._passes if p.thread == identity()]
             if not mine:
                 return
             self._passes.remove(mine[-1])
@@ -192,6 +192,6 @@ class record_backward(metaclass=CalledFirst):
         with self._lock:
             steps, workers = running[-1].steps, running[-1].workers
             step["order"] = len(steps)
-            step["worker"] = workers.setdefault(threading.get_ident(), len(workers))
+            step["worker"] = workers.setdefault(identity(), len(workers))
             step["looking"] = perf_counter_ns() - began
             steps.append(step)

@@ -6,12 +6,12 @@ what lies between two marks is asked for when the device has come to them. Nothi
 device but the opening of the window, once for each device: there its time and the host's are tied.
 """
 
-import threading
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from ..backends import device
 from ..backends.locks import Lock
+from ..backends.threads import Local
 from ..core import events
 
 _KEPT = 10_000  # marks of a thread that nobody has asked for; the older half then goes
@@ -40,7 +40,7 @@ class StreamMarks:
 
     def __init__(self, what: str):
         self.what = what
-        self._local = threading.local()
+        self._local = Local()
         self._tied: dict[int, tuple[Any, float]] = {}  # device -> (an event, its host time in ns)
         self._lock = Lock()
 

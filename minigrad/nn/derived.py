@@ -5,11 +5,11 @@ class made for the purpose, which derives from its own, has the same name and th
 besides. Other modules of the class are left alone; copies and pickles are of that class too.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..backends.threads import Local
 from ..core.caches import cached as kept
 from ..core.modes import state
 from ..core.tensor import Tensor
@@ -31,7 +31,7 @@ class Derivation:
         )
 
 
-class _Values(threading.local):
+class _Values(Local):
     """What has been computed inside `cached()`, by module, name and whether it is recorded."""
 
     depth = 0  # of its blocks
