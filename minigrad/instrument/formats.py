@@ -48,8 +48,8 @@ __all__ = [
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
-    # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out
-    EVENTS: (1, 3),
+    # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source
+    EVENTS: (1, 4),
     GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
 }
 MAX_GRAPH_BYTES = 512 << 20
@@ -189,6 +189,7 @@ class EventReader:
         self.threads: dict[int, str] = {}
         self.workers: dict[int, int | None] = {}
         self.streams: dict[int, str] = {}
+        self.sources: dict[str, str] = {}  # file -> SHA-256 of its text while the program ran
         self._defined: dict[str, dict[int, Any]] = {what: {} for what in DEFINITIONS}
         try:
             self._file: BinaryIO = opened(path)
@@ -290,6 +291,8 @@ class EventReader:
         table[identity] = checked
         if what == "stream":
             self.streams[identity] = checked
+        elif what == "source":
+            self.sources.update([checked])
         elif what == "thread":
             worker = record.get("worker")
             self.threads[identity] = checked

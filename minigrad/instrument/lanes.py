@@ -32,6 +32,7 @@ class Lanes:
     it may come through a pipe.
 
     marks   the log's marks (scopes, steps, optimizer steps, hooks), in the order of their ends
+    sources {file: SHA-256 of its text} as the program that wrote the log had it
     cut     where the log was cut off, in one line, or None
     """
 
@@ -66,7 +67,7 @@ class Lanes:
                 lane.t1.append(event.t1)
                 lane.key.append(number)
             self.dropped = reader.dropped
-            self.end, self.cut = reader.end, reader.cut
+            self.end, self.cut, self.sources = reader.end, reader.cut, reader.sources
 
 
 def walk(lane: Lane) -> Iterator[tuple[int, int, int | None, int]]:

@@ -10,7 +10,8 @@ from ..backends.threads import Local, identity
 from ..core import events
 from ..ops import work
 from .formats import json_text
-from .records import MAX_ARRAYS, MAX_NAME
+from .reading import digest_of
+from .records import MAX_ARRAYS, MAX_NAME, MAX_SOURCES
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
@@ -28,6 +29,7 @@ class Lines:
         self._signatures: dict[tuple, tuple] = {}  # each once, so that many calls share it
         self._texts: dict[str, str] = {}
         self._forwards: dict[int, tuple] = {}  # seq -> (op, inputs, outputs, params)
+        self._sources: set[str] = set()  # files whose digests are written
 
     def forget(self) -> None:
         """Define every name again when it returns."""
@@ -157,9 +159,20 @@ class Lines:
         if number is None:
             site = events.site_of((code, instruction, "")) or {}
             number = self._number(("site", *site.values()), lines)
+            self._write_source(site.get("file", ""), lines)
             self._codes.append(code)  # so that its id stays its own
             self._names[id(code), instruction] = number
         return number
+
+    def _write_source(self, file: str, lines: list[str]) -> None:
+        """The digest of a file, once: a report shows only the text that this log speaks of."""
+        if file in self._sources or len(self._sources) >= MAX_SOURCES:
+            return
+        self._sources.add(file)
+        digest = digest_of(file)
+        if digest is not None:
+            source = {"kind": "define", "what": "source", "id": len(self._sources)}
+            lines.append(json_text(source | {"file": file, "sha256": digest}) + "\n")
 
     def _number(self, name: tuple, lines: list[str]) -> int:
         """The number that stands for a site, scope, thread or signature, defined when it is new."""

@@ -1,13 +1,15 @@
-"""Opening a file that is to be read, which may be a named pipe."""
+"""Opening a file that is to be read, which may be a named pipe, and the text of a program."""
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import threading
 from typing import BinaryIO
 
 PATIENCE = 5.0  # seconds
+MOST_SOURCE = 1 << 20  # bytes of a program's file
 
 
 def opened(path: str | os.PathLike) -> BinaryIO:
@@ -37,6 +39,28 @@ def opened(path: str | os.PathLike) -> BinaryIO:
         file.close()
         raise OSError(errno.ETIMEDOUT, "it is a pipe, and nobody writes into it")
     return file
+
+
+def source_of(file: str) -> bytes | None:
+    """The content of a Python file; None where it is none, is too large or cannot be read."""
+    if not file.endswith(".py"):
+        return None
+    try:
+        # a pipe of that name would keep an open that waits waiting for ever
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as source:
+            found = os.fstat(source.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_SOURCE:
+                return None
+            return source.read(MOST_SOURCE)
+    except (OSError, ValueError):
+        return None
+
+
+def digest_of(file: str) -> str | None:
+    """SHA-256 of a Python file, by which a reader of a log knows its text; None as source_of."""
+    content = source_of(file)
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _is_pipe(path: str | os.PathLike) -> bool:

@@ -10,6 +10,7 @@ MAX_NAME = 1000  # characters of a name
 MAX_FRAMES = 100  # of a stack
 MAX_ARRAYS = 1000  # inputs, and outputs, described of one call
 MAX_AXES = 64
+MAX_SOURCES = 1000  # files whose digests a log holds
 CASTS = ("cast", "astype")  # ops whose wider result was asked for
 _NARROW = ("float16", "bfloat16", "float32", "complex64")
 
@@ -169,6 +170,12 @@ def _site(record: dict) -> dict | None:
     return {"file": file[-MAX_NAME:], "line": line, "function": function[:MAX_NAME]}
 
 
+def _source(record: dict) -> tuple[str, str] | None:
+    file, digest = record.get("file"), record.get("sha256")
+    whole = isinstance(file, str) and isinstance(digest, str) and len(digest) == 64
+    return (file[-MAX_NAME:], digest) if whole else None
+
+
 def _name(record: dict) -> str | None:
     name = record.get("name")
     return name[:MAX_NAME] if isinstance(name, str) else None
@@ -206,7 +213,7 @@ def _is_shape(shape: Any) -> bool:
 
 DEFINITIONS = {
     "site": _site, "scope": _name, "thread": _name, "arrays": _arrays, "stack": _stack,
-    "stream": _name,
+    "stream": _name, "source": _source,
 }  # fmt: skip
 NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
 

@@ -124,6 +124,13 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         help="draw the lanes of another rank's log too",
     )
     add("--no-source", action="store_true", help="do not put the text of the program into it")
+    add(
+        "--source",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="show this file, or those in this folder, even if changed since the log was written",
+    )
     add("--title", default="minigrad profile", help="heading of the page")
 
 

@@ -46,19 +46,31 @@ class Report:
     findings: list[Finding]
     others: list[Measured] = field(default_factory=list)
 
-    def page(self, title: str, compare: str | None = None, source: bool = True) -> str:
-        """The whole page."""
+    def page(
+        self,
+        title: str,
+        compare: str | None = None,
+        source: bool = True,
+        trusted: Sequence[str] = (),
+    ) -> str:
+        """The whole page; source, trusted: as in `sources`."""
         parts = {
             "TITLE": escape(inert(title, 100)),
             "STYLE": _asset("report.css"),
             "SCRIPT": "\n".join(map(_asset, _SCRIPTS)),
-            "DATA": _in_script(self.data(title, compare, source)),
+            "DATA": _in_script(self.data(title, compare, source, trusted)),
         }
         # Each part is put in by place, not by search and replace: a name in the log may well
         # contain a marker of the template.
         return "".join(parts.get(piece, piece) for piece in _asset("report.html").split("%%"))
 
-    def data(self, title: str, compare: str | None = None, source: bool = True) -> dict[str, Any]:
+    def data(
+        self,
+        title: str,
+        compare: str | None = None,
+        source: bool = True,
+        trusted: Sequence[str] = (),
+    ) -> dict[str, Any]:
         """What the scripts know of the log."""
         lines = self.tables
         return {
@@ -78,7 +90,7 @@ class Report:
                 },
                 "points": {by: points(lines[by]) for by in ("op", "line")},
             },
-            "source": sources(self.measured, self.memory, source),
+            "source": sources(self.measured, self.memory, source, trusted),
             "compare": None if compare is None else comparison(compare),
         }
 

@@ -17,7 +17,9 @@ def report(options: argparse.Namespace) -> int:
     found = report_of(options.log, also=options.also)
     for log in (found.measured, *found.others):
         cut_off(log.cut)
-    write_whole(out, found.page(options.title, options.compare, not options.no_source))
+    write_whole(
+        out, found.page(options.title, options.compare, not options.no_source, options.source)
+    )
     wrote(out)
     return 0
 

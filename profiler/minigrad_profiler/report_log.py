@@ -67,6 +67,7 @@ class Measured:
     marks: list[Any]
     events: int = 0
     texts: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)  # file -> SHA-256 of its text then
 
     def by_key(self) -> list[tuple[Call, Sums]]:
         """The sums over all threads."""
@@ -98,7 +99,7 @@ def measured(path: str, others: Callable[[Record], None] | None = None) -> Measu
     lanes = Lanes(path, reading.key_of, others)
     found = Measured(
         path, lanes.header, lanes.end, lanes.cut, lanes.dropped, lanes.keys, lanes.lanes,
-        reading.seqs, {}, lanes.marks,
+        reading.seqs, {}, lanes.marks, sources=lanes.sources,
     )  # fmt: skip
     for thread, lane in lanes.lanes.items():
         sums: dict[int, Sums] = {}

@@ -1,25 +1,31 @@
 """The user's source in the report: each measured line with its time and bytes next to it.
 
-Only Python files are read, and only those that the log names; a log from elsewhere cannot bring
-other files into a report. A file that has changed since the log was written is shown with a
-warning.
+A log may come from elsewhere and name any file of this machine. So a text is shown only where its
+SHA-256 is the one that the log holds, or where the user points at the file; one that has changed
+is then shown with a warning.
 """
 
+import hashlib
 import os
-import stat
+from collections.abc import Sequence
 from typing import Any
+
+from minigrad.instrument.reading import source_of
 
 from .report_log import NO_LINE, Measured, inert, with_glyphs
 from .report_memory import Memory
 
 MOST_FILES = 20
 MOST_LINES = 4_000  # of one file
-_MOST_BYTES = 1 << 20
 _MOST_WIDTH = 300
 
 
-def sources(measured: Measured, memory: Memory | None, read: bool = True) -> list[dict[str, Any]]:
+def sources(
+    measured: Measured, memory: Memory | None, read: bool = True, trusted: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """The files of the log, those with the most time first.
+
+    trusted  files and folders whose text is shown even where it is not the one of the log
 
     lines  the text, from line `first` on; none where it was not read (`note` says why)
     hot    {line: [forward ns, backward ns, engine ns, calls, bytes, flops, waiting bytes]}
@@ -39,8 +45,13 @@ def sources(measured: Measured, memory: Memory | None, read: bool = True) -> lis
             entry[6] += waiting.bytes
     spent = {file: sum(sum(line[:3]) for line in hot.values()) for file, hot in files.items()}
     order = sorted(files, key=lambda file: -spent[file])[:MOST_FILES]
-    written = measured.header.get("base_unix_ns")
-    return [_file(file, files[file], written, read) for file in order]
+    found = []
+    for file in order:
+        text, note = None, "left out"
+        if read:
+            text, note = _text(file, measured.sources.get(file), trusted)
+        found.append(_file(file, files[file], text, note))
+    return found
 
 
 def _entry(files: dict[str, dict[int, list[int]]], place: str) -> list[int] | None:
@@ -50,8 +61,9 @@ def _entry(files: dict[str, dict[int, list[int]]], place: str) -> list[int] | No
     return files.setdefault(file, {}).setdefault(int(line), [0] * 7)
 
 
-def _file(file: str, hot: dict[int, list[int]], written: Any, read: bool) -> dict[str, Any]:
-    text, note = (None, "left out") if not read else _text(file, written)
+def _file(
+    file: str, hot: dict[int, list[int]], text: list[str] | None, note: str
+) -> dict[str, Any]:
     first, lines = 1, text or []
     if len(lines) > MOST_LINES:
         busiest = max(hot, key=lambda line: sum(hot[line][:3]))
@@ -62,22 +74,26 @@ def _file(file: str, hot: dict[int, list[int]], written: Any, read: bool) -> dic
     return {"file": inert(file, 240), "first": first, "lines": lines, "note": note, "hot": inside}
 
 
-def _text(file: str, written: Any) -> tuple[list[str] | None, str]:
-    """(lines, "" or what is to be said of them)."""
-    if not file.endswith(".py"):
-        return None, "not a Python file"
+def _text(file: str, digest: str | None, trusted: Sequence[str]) -> tuple[list[str] | None, str]:
+    """(lines or None, what is to be said of them)."""
+    content = source_of(file)
+    if content is None:
+        return None, "no Python file that can be read here"
+    if hashlib.sha256(content).hexdigest() == digest:
+        note = ""
+    else:
+        note = "changed since the log was written" if digest else "the log holds no digest of it"
+        if not any(_is_inside(file, path) for path in trusted):
+            return None, f"{note}; report --source {inert(file, 240)} shows it"
+        note += ": lines may not fit"
     try:
-        # a pipe of that name would keep an open that waits waiting for ever
-        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as source:
-            told = os.fstat(source.fileno())
-            if not stat.S_ISREG(told.st_mode) or told.st_size > _MOST_BYTES:
-                return None, "too large, or no file"
-            text = source.read(_MOST_BYTES).decode("utf-8")
-    except (OSError, ValueError):
-        return None, "not found here"
-    note = ""
-    if isinstance(written, int) and told.st_mtime_ns > written:
-        note = "changed since the log was written: lines may not fit"
-    lines = [line.expandtabs(4)[:_MOST_WIDTH] for line in text.splitlines()]
-    return [with_glyphs(line) for line in lines], note
+        text = content.decode("utf-8")
+    except ValueError:
+        return None, "no Python file that can be read here"
+    return [with_glyphs(line.expandtabs(4)[:_MOST_WIDTH]) for line in text.splitlines()], note
+
+
+def _is_inside(file: str, path: str) -> bool:
+    """Whether the file is `path` or lies in that folder, with all links followed."""
+    file, path = os.path.realpath(file), os.path.realpath(path)
+    return file == path or file.startswith(os.path.join(path, ""))

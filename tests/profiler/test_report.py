@@ -174,7 +174,8 @@ def test_the_guide_has_every_command(capsys):
 
 
 def made_up(path, count, **names):
-    """A log of `count` events, of which each tenth is long; names: of op, file and thread."""
+    """A log of `count` events, of which each tenth is long; names: of op, file and thread, and the
+    digest of that file."""
     op, file, thread = (names.get(key, key) for key in ("op", "file", "thread"))
     lines = [
         {"format": "minigrad.events", "version": [1, 1], "minigrad": "0", "python": "3", "numpy":
@@ -186,6 +187,9 @@ def made_up(path, count, **names):
         {"kind": "define", "what": "site", "id": 1 + i, "file": file, "line": i, "function": "f"}
         for i in range(min(count, 3000))
     ]
+    if names.get("digest"):
+        source = {"file": file, "sha256": names["digest"]}
+        lines.append({"kind": "define", "what": "source", "id": 1, **source})
     lines += [
         {"kind": "forward", "op": op, "t0": 100 * i, "t1": 100 * i + (90 if i % 10 else 99),
          "thread": 0, "seq": i, "site": 1 + i % 3000}
@@ -274,21 +278,31 @@ def environment():
 
 
 def test_a_log_cannot_bring_other_files_into_the_report(tmp_path):
-    secret = tmp_path / "secret.txt"
-    secret.write_text("password\n")
-    (tmp_path / "link.py").mkdir()
-    for file, note in ((secret, "not a Python file"), (tmp_path / "link.py", "not found here"),
-                       (tmp_path / "gone.py", "not found here")):  # fmt: skip
-        log = made_up(tmp_path / "bad.jsonl", 3, file=str(file))
-        (source,) = report_of(log, PEAKS).data("bad")["source"]
-        assert source["note"] == note and source["lines"] == []
+    (tmp_path / "secret.txt").write_text("password\n")
+    (tmp_path / "secret.py").write_text("password = 1\n")
+    (tmp_path / "link.py").symlink_to(tmp_path / "secret.py")
+    (tmp_path / "folder.py").mkdir()
+    for name in ("secret.txt", "secret.py", "link.py", "folder.py", "gone.py"):
+        for digest in (None, "0" * 64):
+            log = made_up(tmp_path / "bad.jsonl", 3, file=str(tmp_path / name), digest=digest)
+            (source,) = report_of(log, PEAKS).data("bad")["source"]
+            assert source["lines"] == [] and source["note"]
 
 
-def test_a_file_changed_after_the_run_is_said_to_be(tmp_path):
+@pytest.mark.parametrize("pointed", ["a.py", "."])
+@pytest.mark.parametrize("digest, note", [("0" * 64, "changed since"), (None, "no digest")])
+def test_a_file_of_another_text_is_shown_with_a_warning_where_the_user_points(
+    tmp_path, pointed, digest, note
+):
     (tmp_path / "a.py").write_text("x\ny\nz\n")
-    log = made_up(tmp_path / "old.jsonl", 3, file=str(tmp_path / "a.py"))  # written in 1970
+    log = made_up(tmp_path / "old.jsonl", 3, file=str(tmp_path / "a.py"), digest=digest)
     (source,) = report_of(log, PEAKS).data("old")["source"]
-    assert source["lines"] == ["x", "y", "z"] and "changed since" in source["note"]
+    assert source["lines"] == [] and note in source["note"] and "--source" in source["note"]
+    out = tmp_path / "old.html"
+    command = ["report", log, "-o", str(out), "--source", str(tmp_path / pointed)]
+    assert main(command) == 0 and '"lines":["x","y","z"]' in out.read_text().replace(" ", "")
+    command[-1] = str(tmp_path / "a")  # the beginning of a name is no folder
+    assert main(command) == 0 and '"lines":[]' in out.read_text().replace(" ", "")
 
 
 def test_a_comparison_is_taken_in_and_a_false_one_refused(tmp_path, log, report):
