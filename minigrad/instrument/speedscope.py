@@ -12,6 +12,8 @@ from .formats import Event, json_text, write_whole, written_whole
 from .lanes import Lane, Lanes, walk
 from .table import printable
 
+MAX_DEPTH = 256  # frames of a folded stack
+_DEEPER = "(deeper)"
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
@@ -38,18 +40,21 @@ def write_speedscope(log: str, out: str | os.PathLike) -> str | None:
 
 
 def write_folded(log: str, out: str | os.PathLike) -> str | None:
-    """Convert the event log `log` into folded stacks: "scope;op;op nanoseconds" lines."""
+    """Convert the event log `log` into folded stacks: "scope;op;op nanoseconds" lines.
+
+    A line names all frames above its own, so stacks deeper than MAX_DEPTH count as one there.
+    """
     lanes = Lanes(log, _key)
     times: dict[tuple[str, ...], int] = {}
     for lane in lanes.lanes.values():
-        stack: list[list[_Frame]] = []
+        stack: list[str] = []
         for _, own, frames in _framed(lane, lanes):
             if own is None:
-                stack.append(frames)
+                stack.extend(name for name, _, _ in frames)
             else:
-                names = tuple(name for part in stack for name, _, _ in part)
+                names = tuple(stack if len(stack) <= MAX_DEPTH else [*stack[:MAX_DEPTH], _DEEPER])
                 times[names] = times.get(names, 0) + own
-                stack.pop()
+                del stack[len(stack) - len(frames) :]
     with written_whole(os.fspath(out)) as file:
         for names, time in sorted(times.items()):
             file.write(f"{';'.join(map(_plain, names))} {time}\n")

@@ -8,7 +8,7 @@ import numpy as np
 import minigrad as mg
 from minigrad.core.events import scope
 from minigrad.instrument import event_log
-from minigrad.instrument.speedscope import write_folded, write_sampled, write_speedscope
+from minigrad.instrument.speedscope import MAX_DEPTH, write_folded, write_sampled, write_speedscope
 
 
 def recorded(tmp_path):
@@ -149,3 +149,31 @@ def test_both_kinds_of_file_keep_the_rules_of_speedscope(tmp_path):
     for name in ("evented", "sampled"):
         document = json.loads((tmp_path / f"{name}.json").read_text())
         jsonschema.validate(document, SPEEDSCOPE)
+
+
+def test_folded_stacks_of_deep_nesting_grow_with_the_events_not_with_their_depth(tmp_path):
+    def size(events: int) -> int:
+        log = nested(tmp_path / "deep.jsonl", events)
+        write_folded(log, tmp_path / "out.txt")
+        lines = (tmp_path / "out.txt").read_text().splitlines()
+        own = [int(line.rsplit(" ", 1)[1]) for line in lines]
+        assert sum(own) == 3 * events - 1  # no time is lost: that of the outermost event
+        assert max(line.count(";") for line in lines) <= MAX_DEPTH
+        return sum(map(len, lines))
+
+    assert size(8_000) < 3 * size(2_000)
+
+
+def nested(path, events: int) -> str:
+    """A log of events each of which ran inside the one before."""
+    lines = [
+        {"format": "minigrad.events", "version": [1, 1], "base_ns": 0},
+        {"kind": "define", "what": "thread", "id": 0, "name": "main"},
+    ]
+    lines += [
+        {"kind": "forward", "op": "f", "t0": i, "t1": 3 * events - 1 - i, "thread": 0, "seq": i}
+        for i in reversed(range(events))
+    ]
+    lines.append({"kind": "end", "events": events, "dropped": 0})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)

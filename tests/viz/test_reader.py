@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minigrad_viz import files
+from minigrad_viz import files, reader
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.reader import graph_from, read
 
@@ -243,3 +243,12 @@ def test_a_file_is_not_kept_beside_its_graph(dumps):
     graph = graph_from(document, consume=True)
     assert len(graph.nodes) == 25 and set(document["nodes"]) == {None}
     assert set(document["backward"]["steps"]) == {None}
+
+
+def test_scopes_inside_each_other_are_told_apart_to_a_bounded_depth(dumps):
+    document = dumps.convnet()
+    for node in document["nodes"]:
+        node["scope"] = "/".join(f"s{i}" for i in range(5_000))
+    graph = graph_from(document)
+    assert {node.scope.count("/") + 1 for node in graph.nodes} == {reader.MAX_NESTING}
+    assert graph.nodes[0].scope.endswith("s62/s63")

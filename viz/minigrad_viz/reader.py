@@ -51,6 +51,7 @@ from minigrad_viz.unreadable import not_a_graph, not_whole
 FORMAT = "minigrad.graph"
 MAJOR = 1
 MAX_BYTES = 512 * 1024 * 1024
+MAX_NESTING = 64  # scopes inside each other that are told apart
 _HEADER = ("minigrad", "python", "numpy", "cupy", "device", "clock")
 
 
@@ -159,7 +160,7 @@ def _node(record: Any, at: int) -> Node:
         seq=optional(record, "seq", whole, identity, where),
         outputs=outputs,
         device=optional(record, "device", text, "", where),
-        scope=optional(record, "scope", text, "", where),
+        scope=_nested(optional(record, "scope", text, "", where)),
         site=optional(record, "site", site, None, where),
         name=optional(record, "name", text, "", where),
         saved=optional(record, "saved", arrays, (), where),
@@ -173,6 +174,15 @@ def _node(record: Any, at: int) -> Node:
         backward_flops=optional(record, "backward_flops", number, None, where),
         check=optional(record, "check", check, None, where),
     )
+
+
+def _nested(scope: str) -> str:
+    """The scope, at most MAX_NESTING parts deep: what lies deeper belongs to the last of them.
+
+    Drawing looks at every outer scope of a node, so deeper ones would take quadratic time.
+    """
+    parts = scope.split("/", MAX_NESTING)
+    return "/".join(parts[:MAX_NESTING])
 
 
 def _edge(record: Any, at: int, nodes: list[Node], place: dict[int, int]) -> Edge:
