@@ -29,8 +29,9 @@ def jacrev(
     """(*args) -> J of shape y.shape + x.shape, by one vjp for each element of y, batched.
 
     Where y or an argument is a tree, or argnums a tuple, J is a tree: the form of y, with the form
-    of the arguments in place of each leaf. chunk_size bounds how many rows are computed at
-    once, and so the memory. With has_aux, fn returns (y, aux), and this (J, aux).
+    of the arguments in place of each leaf; with argnums=() that is (). chunk_size bounds how many
+    rows are computed at once, and so the memory. With has_aux, fn returns (y, aux), and this
+    (J, aux).
 
     Complex numbers: where y is complex, J = ∂y/∂Re x, which is dy/dx where y is holomorphic (two
     vjps for each element). The rows of a real y are gradients, ∂y/∂Re x + i ∂y/∂Im x.
@@ -108,10 +109,12 @@ def jacfwd(
             return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in pushed]
 
         by_input = [columns(i) for i in range(len(xs))]
-        if not results:
-            raise TransformError("jacfwd: the arguments to differentiate hold no tensor")
+        if not xs:  # nothing to differentiate in, as with argnums=(): the form of y without blocks
+            y, _, aux = pushed_through("jacfwd", of_chosen, primals, [], has_aux)
+            results.append((y, aux))
         y, aux = results[0]
-        blocks = [_chosen_form(primals, list(row), argnums) for row in zip(*by_input, strict=True)]
+        rows = zip(*by_input, strict=True) if xs else [()] * len(tree.leaves(y))
+        blocks = [_chosen_form(primals, list(row), argnums) for row in rows]
         jacobian = tree.rebuild(y, blocks)
         return (jacobian, aux) if has_aux else jacobian
 

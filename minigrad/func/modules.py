@@ -120,7 +120,8 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     """(parameters, buffers) of several modules of one form, each stacked along a new first axis.
 
     For ensembles: vmap(lambda p, b: functional_call(models[0], (p, b), x))(parameters, buffers).
-    The parameters are new leaves; those that are frozen in the modules are constants.
+    The parameters are new leaves; those that are frozen in the modules are constants. One that is
+    frozen in some modules only is an error, as are modules of other parameters, shapes or modes.
     """
     models = list(models) if hasattr(models, "__iter__") else [None]
     if any(not hasattr(model, "named_parameters") for model in models):
@@ -129,24 +130,33 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
         raise TransformError("stack_module_state: there is no module to stack")
     if any(type(model) is not type(models[0]) for model in models):
         raise TransformError("stack_module_state: all modules must be of one class")
-    if any(model.training != models[0].training for model in models):
-        raise TransformError(
-            "stack_module_state: all modules must be in train() mode, or in eval()"
-        )
+    modes = [{path: part.training for path, part in model.named_modules()} for model in models]
+    for path, training in modes[0].items():
+        if any(of_model.get(path, training) != training for of_model in modes):
+            raise TransformError(
+                "stack_module_state: all modules must be in train() mode, or in eval()"
+                + f"; {path!r} is in both" * bool(path)
+            )
     parameters = _stacked([dict(model.named_parameters()) for model in models])
     buffers = _stacked([dict(model.named_buffers()) for model in models])
     return parameters, buffers
 
 
-def _stacked(dicts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def _stacked(dicts: list[dict[str, Any]]) -> dict[str, Tensor]:
     stacked = {}
-    for path, first in dicts[0].items():
+    for path in dict.fromkeys(path for named in dicts for path in named):
         values = [named.get(path) for named in dicts]
-        if any(x is None or x.shape != first.shape for x in values):
-            shapes = [None if x is None else x.shape for x in values]
+        shapes = [None if x is None else x.shape for x in values]
+        if len(set(shapes)) > 1:
             raise TransformError(f"stack_module_state: {path} has the shapes {shapes}; they differ")
-        constants = [x.detach() for x in values if x is not None]
-        stacked[path] = ops.stack(constants).requires_grad_(first.requires_grad)
+        frozen = [i for i, x in enumerate(values) if not x.requires_grad]
+        if 0 < len(frozen) < len(values):
+            raise TransformError(
+                f"stack_module_state: {path} is frozen in modules {frozen} of {len(values)}, and "
+                "one stacked tensor is trained as a whole; freeze it in all or in none of them"
+            )
+        constants = [x.detach() for x in values]
+        stacked[path] = ops.stack(constants).requires_grad_(not frozen)
     return stacked
 
 

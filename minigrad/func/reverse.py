@@ -185,7 +185,8 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
     """(*args) -> (fn(*args), ∂fn/∂args[argnums]); fn returns a scalar tensor, or (scalar, aux).
 
     The arguments may be trees (nested dicts, lists, tuples, dataclasses) of tensors; gradients have
-    the same form. With a tuple for argnums, a tuple of gradients. aux may be anything.
+    the same form. With a tuple for argnums, a tuple of gradients, empty for (). aux may be
+    anything.
     """
     argnums = which("grad", argnums)
 

@@ -1,9 +1,10 @@
 """Schedules that go up and down: warm restarts, triangles, one cycle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from .optimizer import Optimizer
+from .optimizer import Group, Optimizer
 from .schedule import LRScheduler, PerGroup, above_zero, annealing, cosine, with_momentum
 
 
@@ -44,6 +45,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 period *= self.T_mult
         return cosine(base, self.eta_min, t / period)
 
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        self.last_epoch += state.get("T_cur", 0) % 1  # of PyTorch's, whose count is whole
+
 
 class CyclicLR(LRScheduler):
     """From base_lr up to max_lr in step_size_up steps, down in step_size_down, and again
@@ -56,6 +61,7 @@ class CyclicLR(LRScheduler):
     """
 
     chains = False
+    functions = ("scale_fn",)
 
     def __init__(
         self,
@@ -82,14 +88,16 @@ class CyclicLR(LRScheduler):
         above_zero(name, step_size_up=step_size_up)
         self.mode, self.gamma = mode, gamma
         self.scale_fn, self.scale_mode = scale_fn, scale_mode
-        self.up = step_size_up
-        self.total = step_size_up + (step_size_up if step_size_down is None else step_size_down)
+        self.total_size = (
+            step_size_up * 2 if step_size_down is None else (step_size_up + step_size_down)
+        )
+        self.step_ratio = step_size_up / self.total_size
         self.max_lrs = PerGroup(name, "max_lr", max_lr, groups)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             with_momentum(name, groups)
-            self.base_momenta = PerGroup(name, "base_momentum", base_momentum, groups)
-            self.max_momenta = PerGroup(name, "max_momentum", max_momentum, groups)
+        self.base_momentums = PerGroup(name, "base_momentum", base_momentum, groups)
+        self.max_momentums = PerGroup(name, "max_momentum", max_momentum, groups)
         self.low_lrs = PerGroup(name, "base_lr", base_lr, groups)
         for group, low in zip(groups, self.low_lrs, strict=True):
             group.setdefault("initial_lr", low)
@@ -102,9 +110,9 @@ class CyclicLR(LRScheduler):
 
     def height(self, t: int) -> float:
         """How far up the lr is after t steps, as a fraction of max_lr − base_lr."""
-        cycle, place = divmod(t, self.total)
-        rising = place <= self.up
-        share = place / self.up if rising else (self.total - place) / (self.total - self.up)
+        cycle, place = divmod(t, self.total_size)
+        up = round(self.step_ratio * self.total_size, 9)  # the step_size_up that it was made with
+        share = place / up if place <= up else (self.total_size - place) / (self.total_size - up)
         return share * self.factor(cycle + 1, t)
 
     def factor(self, cycle: int, t: int) -> float:
@@ -122,8 +130,14 @@ class CyclicLR(LRScheduler):
     def momenta(self, t: int) -> list[float]:
         if not self.cycle_momentum:
             return []
-        pairs = zip(self.base_momenta, self.max_momenta, strict=True)
+        pairs = zip(self.base_momentums, self.max_momentums, strict=True)
         return [high - (high - low) * self.height(t) for low, high in pairs]
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        if "_scale_fn_custom" in state:  # PyTorch's name
+            state = {**state, "scale_fn": state["_scale_fn_custom"]}
+        super().take_state(state)
+        self.low_lrs = self.low_lrs.replaced(self.base_lrs)
 
 
 class OneCycleLR(LRScheduler):
@@ -166,18 +180,22 @@ class OneCycleLR(LRScheduler):
         groups, name = optimizer.param_groups, "OneCycleLR"
         above_zero(name, div_factor=div_factor, final_div_factor=final_div_factor)
         self.total_steps = total_steps
-        self.anneal = annealing(name, anneal_strategy)
+        annealing(name, anneal_strategy)  # another name is an error here
+        self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             with_momentum(name, groups)
-            self.base_momenta = PerGroup(name, "base_momentum", base_momentum, groups)
-            self.max_momenta = PerGroup(name, "max_momentum", max_momentum, groups)
+        self.base_momentums = PerGroup(name, "base_momentum", base_momentum, groups)
+        self.max_momentums = PerGroup(name, "max_momentum", max_momentum, groups)
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
         top = pct_start * total_steps - 1
-        # (step at which a phase ends, value there: 0 start, 1 top, 2 end)
-        self.phases = [(top, 1), (total_steps - 1.0, 2)]
+        ends = [(top, "max_lr"), (total_steps - 1.0, "min_lr")]
         if three_phase:
-            self.phases.insert(1, (2 * pct_start * total_steps - 2, 0))
+            ends.insert(1, (2 * pct_start * total_steps - 2, "initial_lr"))
+        # PyTorch's form; each phase starts with the lr at which the one before ends
+        self._schedule_phases = [
+            _phase(start, *end) for (_, start), end in pairwise([_START, *ends])
+        ]
         self.max_lrs = PerGroup(name, "max_lr", max_lr, groups)
         for i, group in enumerate(groups):
             group["initial_lr"] = self.first(i)
@@ -187,25 +205,64 @@ class OneCycleLR(LRScheduler):
         return self.max_lrs[i] / self.div_factor
 
     def lr(self, base: float, t: int) -> float:
-        return self._at(t, (base, base * self.div_factor, base / self.final_div_factor))
+        high, low = base * self.div_factor, base / self.final_div_factor
+        return self._at(t, "lr", {"initial_lr": base, "max_lr": high, "min_lr": low})
 
     def momenta(self, t: int) -> list[float]:
         if not self.cycle_momentum:
             return []
-        pairs = zip(self.base_momenta, self.max_momenta, strict=True)
-        return [self._at(t, (high, low, high)) for low, high in pairs]
+        pairs = zip(self.base_momentums, self.max_momentums, strict=True)
+        return [
+            self._at(t, "momentum", {"base_momentum": low, "max_momentum": high})
+            for low, high in pairs
+        ]
 
-    def _at(self, t: int, values: tuple[Any, Any, Any]) -> float:
+    def _at(self, t: int, what: str, values: dict[str, float]) -> float:
+        """The lr or momentum after t steps, from the values that phases start and end with."""
         if t > self.total_steps:
             raise ValueError(
                 f"OneCycleLR: step {t} of {self.total_steps}; give it as many total_steps as "
                 "step() is called"
             )
-        begin, start = 0.0, 0
-        for end, goal in self.phases:
-            if t <= end or (end, goal) == self.phases[-1]:
+        begin = 0.0
+        for phase in self._schedule_phases:
+            end = phase["end_step"]
+            if t <= end or phase is self._schedule_phases[-1]:
                 break
-            begin, start = end, goal
+            begin = end
         # a phase of no length is over when it begins
         share = (t - begin) / (end - begin) if end > begin else 1.0
-        return self.anneal(values[start], values[goal], share)
+        anneal = annealing("OneCycleLR", self._anneal_func_type)
+        return anneal(values[phase[f"start_{what}"]], values[phase[f"end_{what}"]], share)
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state({**_kept_in_groups(self.optimizer.param_groups), **state})
+        self.max_lrs = self.max_lrs.replaced([base * self.div_factor for base in self.base_lrs])
+
+
+_START = (0.0, "initial_lr")
+
+
+def _phase(start: str, end_step: float, end: str) -> dict[str, Any]:
+    """A phase of OneCycleLR: momentum is low at the top, and high elsewhere."""
+    at = {"max_lr": "base_momentum"}
+    return {
+        "end_step": end_step,
+        "start_lr": start,
+        "end_lr": end,
+        "start_momentum": at.get(start, "max_momentum"),
+        "end_momentum": at.get(end, "max_momentum"),
+    }
+
+
+def _kept_in_groups(groups: Sequence[Group]) -> dict[str, Any]:
+    """What PyTorch's OneCycleLR keeps in the optimizer's groups, under our names."""
+    found: dict[str, Any] = {}
+    first = groups[0]
+    if all(first.get(name) for name in ("initial_lr", "max_lr", "min_lr")):
+        found["div_factor"] = first["max_lr"] / first["initial_lr"]
+        found["final_div_factor"] = first["initial_lr"] / first["min_lr"]
+    for name in ("base_momentum", "max_momentum"):
+        if all(name in group for group in groups):
+            found[f"{name}s"] = [group[name] for group in groups]
+    return found

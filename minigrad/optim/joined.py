@@ -30,7 +30,7 @@ class SequentialLR(LRScheduler):
                 f"SequentialLR: {len(schedulers)} schedules need {len(schedulers) - 1} "
                 f"milestones, got {len(milestones)}"
             )
-        self.milestones = list(milestones)
+        self._milestones = list(milestones)
         if last_epoch < 0:
             for group in optimizer.param_groups:  # the parts have each set their own
                 group["lr"] = group["initial_lr"]
@@ -41,8 +41,8 @@ class SequentialLR(LRScheduler):
 
     def active(self, t: int) -> tuple[LRScheduler, int]:
         """The schedule of step t, and its own t."""
-        which = bisect_right(self.milestones, t)
-        return self.schedulers[which], t - self.milestones[which - 1] if which else t
+        which = bisect_right(self._milestones, t)
+        return self.schedulers[which], t - self._milestones[which - 1] if which else t
 
     def lrs(self, t: int) -> list[float]:
         scheduler, own = self.active(t)
@@ -59,6 +59,15 @@ class SequentialLR(LRScheduler):
         if own or not t:
             return scheduler.carried(lrs, own)
         return scheduler.onward(lrs, 0) if scheduler.continues else scheduler.lrs(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The base's form, and the states of the schedules."""
+        return {**super().state_dict(), "_schedulers": _states(self.schedulers)}
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        for scheduler, saved in _pairs(self, state):
+            scheduler.take_state(saved)
 
 
 class ChainedScheduler(LRScheduler):
@@ -101,16 +110,37 @@ class ChainedScheduler(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """The base's form, and the states of the schedules."""
-        states = [scheduler.state_dict() for scheduler in self.schedulers]
-        return {**super().state_dict(), "_schedulers": states}
+        return {**super().state_dict(), "_schedulers": _states(self.schedulers)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
         require_state(type(self).__name__, state_dict, "_schedulers")
-        for scheduler, saved in zip(self.schedulers, state_dict["_schedulers"], strict=True):
+        for scheduler, saved in _pairs(self, state_dict):
             scheduler.load_state_dict(saved)
         last_epoch = self.schedulers[0].last_epoch  # PyTorch's chain has no count of its own
         super().load_state_dict({"last_epoch": last_epoch, **state_dict})
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        for scheduler, saved in _pairs(self, state):
+            scheduler.take_state(saved)
+
+
+def _states(schedulers: Sequence[LRScheduler]) -> list[dict[str, Any]]:
+    return [scheduler.state_dict() for scheduler in schedulers]
+
+
+def _pairs(owner: LRScheduler, state: Mapping[str, Any]) -> list[tuple[LRScheduler, Mapping]]:
+    """Each part with its saved state; none where the state has none of parts."""
+    saved = state.get("_schedulers")
+    if saved is None:
+        return []
+    if len(saved) != len(owner.schedulers):
+        raise ValueError(
+            f"{type(owner).__name__}.load_state_dict: {len(saved)} schedules given, "
+            f"{len(owner.schedulers)} needed"
+        )
+    return [*zip(owner.schedulers, saved, strict=True)]
 
 
 def _of_one(owner: str, schedulers: Sequence[Any], optimizer: Any) -> list[LRScheduler]:

@@ -7,8 +7,9 @@ chained; the others (LambdaLR and the cycles) set their own value again. Names a
 PyTorch's.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .joined import ChainedScheduler, SequentialLR
@@ -30,6 +31,7 @@ class LambdaLR(LRScheduler):
     """base · lr_lambda(t); one function, or a list with one for each group"""
 
     chains = False
+    functions = ("lr_lambdas",)
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1
@@ -54,6 +56,7 @@ class MultiplicativeLR(LambdaLR):
     """base · lr_lambda(1) · … · lr_lambda(t); one function, or a list with one for each group"""
 
     chains = continues = True
+    unsaved = LambdaLR.unsaved | {"_reached", "_products"}
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1
@@ -69,6 +72,10 @@ class MultiplicativeLR(LambdaLR):
             pairs = zip(self._products, self.lr_lambdas, strict=True)
             self._products = [product * function(self._reached) for product, function in pairs]
         return [base * x for base, x in zip(self.base_lrs, self._products, strict=True)]
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        self._reached, self._products = 0, [1.0] * len(self.lr_lambdas)
 
     def carried(self, lrs: list[float], t: int) -> list[float]:
         if t == 0:
@@ -110,12 +117,17 @@ class MultiStepLR(LRScheduler):
             raise TypeError(
                 f"MultiStepLR: milestones are counts of steps, such as [30, 80]; got {milestones!r}"
             )
-        self.milestones = sorted(milestones)
+        self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def lr(self, base: float, t: int) -> float:
-        return base * self.gamma ** bisect_right(self.milestones, t)
+        return base * self.gamma ** sum(n for at, n in self.milestones.items() if at <= t)
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        # a file of JSON has made texts of numbers that are keys
+        self.milestones = Counter({int(at): n for at, n in self.milestones.items()})
 
 
 class ConstantLR(LRScheduler):
@@ -208,8 +220,12 @@ class CosineAnnealingLR(LRScheduler):
     ):
         above_zero("CosineAnnealingLR", T_max=T_max)
         self.T_max = T_max
-        self.eta_min = self.floor = eta_min
+        self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
+
+    @property
+    def floor(self) -> float:  # type: ignore[override]
+        return self.eta_min
 
     def lr(self, base: float, t: int) -> float:
         return cosine(base, self.eta_min, t / self.T_max)
@@ -239,11 +255,19 @@ class SWALR(LRScheduler):
             raise ValueError(f"SWALR: anneal_epochs must be 0 or more, got {anneal_epochs}")
         self.swa_lrs = PerGroup("SWALR", "swa_lr", swa_lr, optimizer.param_groups)
         self.anneal_epochs = anneal_epochs
-        self.anneal = annealing("SWALR", anneal_strategy)
+        annealing("SWALR", anneal_strategy)  # another name is an error here
+        self._anneal_strategy = anneal_strategy
         super().__init__(optimizer, last_epoch)
 
     def share(self, t: int) -> float:
-        return self.anneal(1.0, 0.0, min(t / self.anneal_epochs, 1.0)) if self.anneal_epochs else 0
+        anneal = annealing("SWALR", self._anneal_strategy)
+        return anneal(1.0, 0.0, min(t / self.anneal_epochs, 1.0)) if self.anneal_epochs else 0
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        in_groups = [group.get("swa_lr") for group in self.optimizer.param_groups]
+        if None not in in_groups:  # of PyTorch's
+            state = {"swa_lrs": in_groups, **state}
+        super().take_state(state)
 
     def lrs(self, t: int) -> list[float]:
         return self.onward(self.base_lrs, t)

@@ -4,13 +4,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.errors import Checked
 from .arguments import require_state
 from .optimizer import Optimizer
-from .schedule import PerGroup, checked, widened
+from .schedule import PerGroup, Saved, checked, widened
 
 
-class ReduceLROnPlateau(Checked):
+class ReduceLROnPlateau(Saved):
     """lr ← max(lr · factor, min_lr) when a metric has not improved for more than patience steps
 
     step(metric) after each validation. Improved: better than the best so far by the share
@@ -94,14 +93,17 @@ class ReduceLROnPlateau(Checked):
         """The learning rate of every group, as it is now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    _SAVED = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
-
     def state_dict(self) -> dict[str, Any]:
-        """What a saved run needs: the best metric and the counts."""
-        return {name: getattr(self, name) for name in self._SAVED}
+        """What a saved run needs: the options, the best metric and the counts, and lrs of now."""
+        return {**self.saved_attributes(), "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
-        require_state("ReduceLROnPlateau", state_dict, *self._SAVED)
-        for name in self._SAVED:
-            setattr(self, name, state_dict[name])
+        """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once.
+
+        The options that the state holds replace those that the schedule was made with.
+        """
+        counts = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
+        require_state("ReduceLROnPlateau", state_dict, *counts)
+        self.take_state(state_dict)
+        for group, lr in zip(self.optimizer.param_groups, state_dict.get("_last_lr", ())):
+            group["lr"] = lr

@@ -1,15 +1,68 @@
 """What schedules share: a formula of the steps taken, and learning rates set from it."""
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
+from types import FunctionType, MethodType
 from typing import Any
+
+import numpy as np
 
 from ..core.errors import Checked
 from .arguments import at_least_zero, require_state
 from .optimizer import Group, Optimizer
 
 
-class LRScheduler(Checked):
+class Saved(Checked):
+    """Base of schedules: what is saved of one is all that it was made with and has counted.
+
+    That is every attribute made of numbers, texts, arrays, dicts, lists and tuples, under its name,
+    which is PyTorch's.
+
+    unsaved     names of attributes that are not saved
+    functions   names of attributes that hold functions: these are not saved, but of other callable
+                objects their attributes are
+    """
+
+    unsaved = frozenset({"optimizer", "schedulers", "_own"})
+    functions: tuple[str, ...] = ()
+
+    def saved_attributes(self) -> dict[str, Any]:
+        """The attributes that are saved; copies."""
+        kept = {
+            name: _of_functions(value) if name in self.functions else _encoded(value)
+            for name, value in vars(self).items()
+            if name not in self.unsaved
+        }
+        return {name: value for name, value in kept.items() if value is not _NOT_SAVED}
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        """Set attributes from a saved state; those that it lacks stay what they are."""
+        owner, own = f"{type(self).__name__}.load_state_dict", vars(self)
+        known = {k: v for k, v in state.items() if self._takes(k)}
+        for name, value in known.items():
+            if isinstance(own.get(name), PerGroup) and len(value) != len(own[name]):
+                raise ValueError(
+                    f"{owner}: {len(value)} values of {name} given, {len(own[name])} needed, one "
+                    "for each group of the optimizer"
+                )
+        for name, value in known.items():
+            if name in self.functions:
+                _set_functions(own[name], value)
+            else:
+                setattr(self, name, _decoded(own.get(name), value))
+
+    def _takes(self, name: str) -> bool:
+        """Whether an entry of a saved state is an attribute, and no business of the class."""
+        if name in self.unsaved:
+            return False
+        if name in vars(self):
+            return name in self.functions or _encoded(vars(self)[name]) is not _NOT_SAVED
+        of_class = getattr(type(self), name, None)
+        return not (name in _PYTORCHS or callable(of_class) or hasattr(of_class, "__get__"))
+
+
+class LRScheduler(Saved):
     """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
 
     It may give `get_lr()` instead, as PyTorch's do: the learning rates of all groups, from
@@ -156,26 +209,34 @@ class LRScheduler(Checked):
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a saved run needs: the count, the first learning rates and those of now."""
-        return {
-            "last_epoch": self.last_epoch,
-            "base_lrs": list(self.base_lrs),
-            "_last_lr": self.get_last_lr(),
-        }
+        """What a saved run needs: the schedule's options, its count, the learning rates of now.
+
+        Functions (lr_lambda, scale_fn) are not saved: the schedule that loads it has its own.
+        """
+        return {**self.saved_attributes(), "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
+        """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once.
+
+        The options that the state holds replace those that the schedule was made with. PyTorch's
+        OneCycleLR and SWALR keep some in the optimizer: load the optimizer's state first.
+        """
         require_state(type(self).__name__, state_dict, "last_epoch")
-        base_lrs = state_dict.get("base_lrs", self.base_lrs)
+        self.take_state(state_dict)
+        self._own = self.lrs(self.last_epoch)
+        self._set(state_dict.get("_last_lr", self._own), self.last_epoch)
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        """Set attributes from a saved state, but no learning rate."""
+        base_lrs = state.get("base_lrs", self.base_lrs)
         if len(base_lrs) != len(self.base_lrs):
             raise ValueError(
                 f"{type(self).__name__}.load_state_dict: {len(base_lrs)} groups given, "
                 f"{len(self.base_lrs)} needed"
             )
-        self.base_lrs = list(base_lrs)
-        self.last_epoch = state_dict["last_epoch"]
-        self._own = self.lrs(self.last_epoch)
-        self._set(state_dict.get("_last_lr", self._own), self.last_epoch)
+        super().take_state(state)
+        # -1: of a part of PyTorch's SequentialLR that has not begun
+        self.last_epoch = max(self.last_epoch, 0)
 
 
 def checked(owner: str, optimizer: Any) -> Any:
@@ -196,12 +257,18 @@ def above_zero(owner: str, **options: Any) -> None:
 class PerGroup(list):
     """One value for each group, from one for all or a sequence of as many."""
 
-    def __init__(self, owner: str, name: str, value: Any, groups: list[Group]):
+    def __init__(self, owner: str, name: str, value: Any, groups: Sequence):
         self.owner, self.name = owner, name
         self.for_all = not isinstance(value, list | tuple)
         super().__init__([value] * len(groups) if self.for_all else value)
         if len(self) != len(groups):
             raise ValueError(f"{owner}: {len(self)} values of {name} for {len(groups)} groups")
+
+    def replaced(self, values: Sequence) -> "PerGroup":
+        """The same with other values, of which there are as many."""
+        new = PerGroup(self.owner, self.name, [*values], values)
+        new.for_all = self.for_all and all(value == new[0] for value in new)
+        return new
 
     def widen(self, groups: list[Group]) -> None:
         """Have a value for each of more groups; ValueError if each was given its own."""
@@ -213,6 +280,66 @@ class PerGroup(list):
                 "value for each group and last_epoch"
             )
         self.extend(self[:1] * more)
+
+
+_NOT_SAVED: Any = object()
+_PYTORCHS = frozenset(  # what PyTorch's schedules save besides, and has no counterpart here
+    "_step_count _is_initial _get_lr_called_within_step _last_lr _schedulers verbose T_cur T_i "
+    "use_beta1 _scale_fn_custom default_min_lr mode_worse".split()
+)
+
+
+def _encoded(value: Any) -> Any:
+    """A copy of the value as it is saved, or _NOT_SAVED."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "shape") and hasattr(value, "copy"):
+        return value.copy()
+    if isinstance(value, Mapping):
+        copied = {k: _encoded(v) for k, v in value.items()}
+        whole = all(isinstance(k, str | int) for k in copied)
+        return copied if whole and all(v is not _NOT_SAVED for v in copied.values()) else _NOT_SAVED
+    if isinstance(value, list | tuple):
+        parts = [_encoded(part) for part in value]
+        if any(part is _NOT_SAVED for part in parts):
+            return _NOT_SAVED
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return _NOT_SAVED
+
+
+def _decoded(own: Any, saved: Any) -> Any:
+    """The saved value in the form of the attribute that the schedule has."""
+    if isinstance(own, PerGroup):
+        return own.replaced(saved)
+    if isinstance(own, tuple) and isinstance(saved, list):  # JSON has no tuples
+        return tuple(saved)
+    return copy.deepcopy(saved)
+
+
+def _of_functions(value: Any) -> Any:
+    """The attributes of a callable object, of each in a list; None for a function."""
+    if isinstance(value, list):
+        return [_of_functions(fn) for fn in value]
+    state = _encoded(_state_of(value))
+    return None if state is _NOT_SAVED else state
+
+
+def _set_functions(own: Any, saved: Any) -> None:
+    """Set the attributes of callable objects to the saved ones."""
+    if isinstance(own, list):
+        for fn, state in zip(own, saved, strict=True):
+            _set_functions(fn, state)
+    elif saved and _state_of(own) is not None:
+        vars(own).update(copy.deepcopy(dict(saved)))
+
+
+def _state_of(fn: Any) -> dict[str, Any] | None:
+    """The attributes of a callable object; None for a function."""
+    return (
+        None if isinstance(fn, FunctionType | MethodType | type) else getattr(fn, "__dict__", None)
+    )
 
 
 def widened(schedule: Any, groups: list[Group]) -> None:

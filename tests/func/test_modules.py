@@ -1,5 +1,6 @@
 """functional_call, stack_module_state, per_sample_grad: modules as functions of their tensors."""
 
+import re
 from types import MappingProxyType
 
 import numpy as np
@@ -121,6 +122,26 @@ def test_modules_of_different_forms_are_not_stacked():
         stack_module_state([])
     with pytest.raises(TransformError, match="train"):
         stack_module_state([nn.Linear(3, 2), nn.Linear(3, 2).eval()])
+    parts = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)) for _ in range(2)]
+    parts[1][1].eval()
+    with pytest.raises(TransformError, match="'1' is in both"):
+        stack_module_state(parts)
+    for layers in ([True, False], [False, True]):
+        with pytest.raises(TransformError, match="bias has the shapes"):
+            stack_module_state([nn.Linear(3, 2, bias=bias) for bias in layers])
+
+
+@pytest.mark.parametrize("frozen", [(0,), (1,), (0, 2)])
+def test_a_parameter_frozen_in_some_modules_only_is_not_stacked(frozen):
+    models = [nn.Linear(3, 2) for _ in range(3)]
+    for i in frozen:
+        models[i].weight.requires_grad_(False)
+    with pytest.raises(TransformError, match=re.escape(f"weight is frozen in modules {[*frozen]}")):
+        stack_module_state(models)
+    for model in models:
+        model.weight.requires_grad_(False)
+    parameters, _ = stack_module_state(models)
+    assert not parameters["weight"].requires_grad and parameters["bias"].requires_grad
 
 
 @pytest.mark.parametrize("chunk_size", [None, 2])

@@ -18,6 +18,7 @@ from minigrad.func import (
     jacrev,
     jvp,
     linearize,
+    per_sample_grad,
     ravel_pytree,
     tree_leaves,
     value_and_grad,
@@ -152,6 +153,38 @@ def test_argnums_may_be_negative_or_a_tuple_and_are_checked(transform):
         transform(f, 2)(a, b)
     with pytest.raises(TransformError, match="twice"):
         transform(f, (0, -2))(a, b)
+
+
+NOTHING = {
+    "grad": lambda f, *xs: grad(f, ())(*xs),
+    "value_and_grad": lambda f, *xs: value_and_grad(f, ())(*xs)[1],
+    "jacrev": lambda f, *xs: jacrev(f, ())(*xs),
+    "jacfwd": lambda f, *xs: jacfwd(f, ())(*xs),
+    "hessian": lambda f, *xs: hessian(f, ())(*xs),
+    "per_sample_grad": lambda f, *xs: per_sample_grad(f, argnums=())(*[x[None] for x in xs]),
+    "vmap of jacfwd": lambda f, *xs: vmap(jacfwd(f, ()))(*[x[None] for x in xs]),
+    "hvp": lambda f, *xs: hvp(lambda: f(*xs), (), ()),
+    "vhp": lambda f, *xs: vhp(lambda: f(*xs), (), ()),
+    "vjp": lambda f, *xs: vjp(lambda: f(*xs))[1](mg.tensor(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_derivative_in_no_argument_is_the_empty_tuple(name):
+    assert NOTHING[name](lambda a, b: a * b, mg.tensor(2.0), mg.tensor(3.0)) == ()
+
+
+@pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
+def test_a_matrix_in_no_argument_has_the_form_of_the_result_and_the_aux(transform):
+    f = lambda a, b: ({"p": a * b, "q": [a]}, "aux")
+    x = mg.tensor([1.0, 2.0])
+    assert transform(f, argnums=(), has_aux=True)(x, x) == ({"p": (), "q": [()]}, "aux")
+
+
+@pytest.mark.parametrize("transform", [grad, jacrev, jacfwd, hessian])
+def test_a_derivative_in_a_tree_without_tensors_is_that_tree(transform):
+    f = lambda p, x: (x * x).sum()
+    assert transform(f)({}, mg.tensor([1.0, 2.0])) == {}
 
 
 @pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian])
