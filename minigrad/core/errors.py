@@ -251,7 +251,14 @@ def teaching(fn: Fn) -> Fn:
         except Exception as error:
             raise of_call(error, fn, args, kwargs)  # noqa: B904 (it knows its cause)
 
+    called.untaught = fn  # type: ignore[attr-defined]
     return called  # type: ignore[return-value]
+
+
+def untaught(fn: Any) -> Any:
+    """What `teaching` was given, where it has made fn."""
+    inner = getattr(fn, "__wrapped__", None)  # other decorators copy attributes
+    return inner if inner is not None and inner is getattr(fn, "untaught", None) else fn
 
 
 # How our own messages begin, "median: ..." or "median(x: float64 (3,)): ...", and Python's "float()

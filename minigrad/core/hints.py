@@ -15,7 +15,7 @@ def hint_of_op(error: Exception, op: Any, named: list, args: tuple, params: dict
     return (
         our_name(error, op)
         or no_operand(named, op.optional)
-        or _several_tensors(named)
+        or several_tensors(named)
         or _no_axis(error, op, params)
         or _unlike_lengths(error, args)
         or _no_index(error)
@@ -66,7 +66,7 @@ def no_operand(named: Iterable[tuple[str, Any]], optional: Iterable[str], text: 
     return ""
 
 
-def _several_tensors(named: Iterable[tuple[str, Any]]) -> str:
+def several_tensors(named: Iterable[tuple[str, Any]]) -> str:
     """A hint for (output, state), which recurrent layers and attention return, passed on whole."""
     for name, x in named:
         if isinstance(x, list | tuple) and any(hasattr(part, "node") for part in x):

@@ -38,6 +38,7 @@ from .registry import numpy_table
 from .registry import op as registry
 from .rules import RESERVED, Differentiable
 from .signature import check_partials, split_signature
+from .spelling import in_own_names
 from .tensor import Tensor
 
 _new = object.__new__
@@ -62,6 +63,8 @@ class Primitive(Extensible, Differentiable):
     variadic    whether it takes any number of arrays, which its one name means as a list
     view        whether the result may share memory with the input
     """
+
+    other_names: dict[str, str] = {}  # of arguments, and what they are called here
 
     def __init__(
         self,
@@ -243,6 +246,8 @@ class Primitive(Extensible, Differentiable):
         if len(args) > len(names):
             raise TypeError(f"{self.name} takes at most {len(names)} arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
+        if self.other_names:
+            params = in_own_names(params, self.other_names)
         if twice := given.keys() & params.keys():
             raise TypeError(f"{self.name} got {sorted(twice)} both by position and by name")
         given |= params

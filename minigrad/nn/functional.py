@@ -3,6 +3,7 @@
     import minigrad.nn.functional as F
     loss = F.cross_entropy(F.relu(x @ w), target)
 
+Arguments have PyTorch's names, input=, target=, query=, dim=, or ours, x=, q=, axis= (named.py).
 Where mg has the same op under NumPy's name or a shorter one (mg.mse, mg.im2col), it is that op.
 """
 
@@ -11,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import plain_floats
 from ..core import create, draws
-from ..core.errors import teaching
 from ..core.registry import op
 from ..core.spelling import absences as _absences
 from ..core.tensor import Tensor
@@ -89,6 +88,7 @@ from . import dropout as _dropout
 from . import embedding as _embedding
 from .inplace import dropout_with_inplace, takes_inplace
 from .linear import bilinear
+from .named import by_pytorchs_names
 from .padding import padded
 from .similarity import cosine_similarity, normalize, pairwise_distance
 
@@ -333,8 +333,7 @@ def embedding_bag(
     return layer(x, offsets, per_sample_weights)
 
 
-for _name in __all__:  # written here: PyTorch's other names of arguments say what to write
-    if globals()[_name].__module__ == __name__:
-        globals()[_name] = teaching(plain_floats(globals()[_name]))
+for _name in __all__:
+    globals()[_name] = by_pytorchs_names(globals()[_name], _name)
 
 __getattr__ = _absences(__name__)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import teaching
 from ..core.registry import op
 
 
@@ -52,7 +51,7 @@ def dropout_with_inplace(name: str, trains: bool = True) -> Callable:
 
 
 def _public(run: Callable, name: str) -> Callable:
-    """The function as nn.functional has it: there a pickle finds it."""
+    """The function as nn.functional has it, which gives it PyTorch's names of arguments."""
     run.__name__ = run.__qualname__ = name
     run.__module__ = __name__.rpartition(".")[0] + ".functional"
-    return teaching(run)
+    return run

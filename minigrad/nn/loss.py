@@ -47,7 +47,10 @@ class _Loss(Module):
             else:
                 setattr(self, name, value)
 
-    def forward(self, *inputs: Any) -> Tensor:
+    def forward(self, x: Tensor, target: Any) -> Tensor:
+        return self._of(x, target)
+
+    def _of(self, *inputs: Any) -> Tensor:
         options = {name: getattr(self, name) for name in self.options}
         return getattr(op, self.function)(*inputs, reduction=self.reduction, **options)
 
@@ -229,6 +232,9 @@ class CosineEmbeddingLoss(_Loss):
     def __init__(self, margin: float = 0.0, reduction: str = "mean"):
         self._set(reduction, margin=margin)
 
+    def forward(self, a: Tensor, b: Tensor, target: Any) -> Tensor:
+        return self._of(a, b, target)
+
 
 class TripletMarginLoss(_Loss):
     """max(0, ‖anchor − positive‖ₚ − ‖anchor − negative‖ₚ + margin)
@@ -248,6 +254,9 @@ class TripletMarginLoss(_Loss):
     ):
         at_least_zero("TripletMarginLoss", margin=margin)
         self._set(reduction, margin=margin, p=p, eps=eps, swap=swap)
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return self._of(anchor, positive, negative)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -282,6 +291,9 @@ class MarginRankingLoss(_Loss):
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean"):
         self._set(reduction, margin=margin)
+
+    def forward(self, a: Tensor, b: Tensor, target: Any) -> Tensor:
+        return self._of(a, b, target)
 
 
 class SoftMarginLoss(_Loss):
@@ -324,6 +336,9 @@ class GaussianNLLLoss(_Loss):
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
         self._set(reduction, full=full, eps=eps)
 
+    def forward(self, x: Tensor, target: Any, var: Any) -> Tensor:
+        return self._of(x, target, var)
+
 
 class PoissonNLLLoss(_Loss):
     """e^x − target x for a log-rate x; log_input=False: x − target log(x + eps) for a rate"""
@@ -343,10 +358,15 @@ class PoissonNLLLoss(_Loss):
 class CTCLoss(_Loss):
     """−log Σ over all alignments of the target of Π p: log_probs (T, N, C), targets (N, S)
 
-    forward(log_probs, targets, input_lengths, target_lengths). Graves et al., 2006.
+    Graves et al., 2006.
     """
 
     function = "ctc_loss"
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
         self._set(reduction, blank=blank, zero_infinity=zero_infinity)
+
+    def forward(
+        self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        return self._of(log_probs, targets, input_lengths, target_lengths)

@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import events
-from ..core.errors import SignatureOfInit, describe, taught
+from ..core.errors import SignatureOfInit, describe
 from ..core.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
+from .named import keywords_of_layer, refusal
 from .parameter import Buffer, Parameter, zero_grads
 from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
@@ -53,17 +54,18 @@ class Module(ModuleHooks, ModuleState):
             args, call = (self, *args), call_with_hooks
         else:
             call = self.forward
+        if kwargs:
+            kwargs = keywords_of_layer(self.forward, kwargs)
         try:
             if events.listeners:
                 with events.scope(self._scope or type(self).__name__):
                     return call(*args, **kwargs)
             return call(*args, **kwargs)
-        except TypeError as error:
-            better = taught(error, self.forward, args[bool(self._hooks) :], kwargs)
-            if better is error:
-                del better  # an error held by a frame that it went through keeps what they hold
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            said = refusal(self, error, args[bool(self._hooks) :], kwargs)
+            if not said:
                 raise
-            raise TypeError(f"{type(self).__name__}.{better}") from None
+            raise TypeError(said) from None
         except RecursionError as error:
             raise _too_deep(self, error) from None
 

@@ -66,8 +66,8 @@ def test_sizes_may_be_numpys_numbers_lists_and_tensors_of_one_whole_number():
         (lambda: nn.Softmax(axis=-1), "keyword argument 'axis'; here it is dim="),
         (lambda: nn.Linear(units=4), "'units'; its arguments are in_features, out_features, bias,"),
         (lambda: nn.Linear(bias=False), "Linear: missing a required argument: 'in_features'; its"),
-        (lambda: nn.Linear(4, 2)(input=X), "Linear.forward(input=float64 (2, 4)): forward() got"),
-        (lambda: nn.Linear(4, 2)(input=X), "here it is x="),
+        (lambda: nn.Linear(4, 2)(a=X), "Linear.forward(a=float64 (2, 4)): forward() got"),
+        (lambda: nn.Linear(4, 2)(a=X), "here it is x="),
     ],
 )
 def test_a_name_that_a_layer_has_not_is_answered_with_those_it_has(call, said):
