@@ -11,6 +11,7 @@ array `x.data *= v` is seen, since it ends in an assignment; `x.data[...] = v` i
 """
 
 import math
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from .errors import InPlaceError
 from .graph import next_number
 
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale
+_here = threading.local()  # .last_write: the clock of this thread's newest write
 _KEPT = 64  # writes remembered per owner; older ones count as writes to all of its memory
 _writes: dict[int, "_Writes"] = {}  # by id of the owner, for as long as it lives
 _lock = Lock()
@@ -67,9 +69,14 @@ def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
             writes = _writes[id(owner)] = _Writes(owner)
         if len(writes.recent) == _KEPT:
             writes.forgotten = writes.recent[0][0]
-        last_write = next_number()
+        last_write = _here.last_write = next_number()
         writes.count += 1
         writes.recent.append((last_write, *_span(array), what, origin))
+
+
+def last_write_here() -> int:
+    """The clock of the newest write that this thread has made."""
+    return getattr(_here, "last_write", 0)
 
 
 def note_end_of_write(array: Any) -> None:

@@ -143,8 +143,18 @@ class Record(metaclass=modes.CalledFirst):
 
     @property
     def written(self) -> bool:
-        """Whether memory was written in place while this tape recorded (in any thread)."""
-        return self._written or self._recording and versions.last_write != self._last_write
+        """Whether memory was written in place while this tape recorded.
+
+        Of the writes by other threads only those into arrays of this tape count.
+        """
+        if self._written or not self._recording or versions.last_write == self._last_write:
+            return self._written
+        if versions.last_write_here() > self._last_write:
+            return True
+        made = (value.array() for entry in self._entries for value in entry.outputs)
+        arrays = [*(x.array for x in self._outside.values()), *made]
+        clock = self._last_write
+        return any(a is not None and versions.written_after(a, clock) for a in arrays)
 
     def record(self, op: Any, node: Any, args: tuple, params: dict, outputs: Any) -> None:
         """Write down one call (called by the doorway, see core/careful.py)."""

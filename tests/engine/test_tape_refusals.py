@@ -1,5 +1,7 @@
 """A compiled tape refuses what it could not repeat, and says what to do."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,27 @@ def test_writes_in_place_are_refused():
             tape.compile(y, [x])
     with pytest.raises(TapeError, match="written in place"):
         tape.compile(y, [x])
+
+
+@pytest.mark.parametrize("of_the_tape", [False, True])
+def test_writes_of_another_thread_are_refused_where_the_tape_uses_the_memory(of_the_tape):
+    (x,), c, other = leaves([[1.0, 2.0]]), mg.tensor([1.0, 1.0]), mg.tensor([1.0])
+    memory = c[1:] if of_the_tape else other  # a view made before the tape
+
+    def write():
+        with mg.no_grad():
+            memory[...] = 3.0
+
+    with mg.Tape() as tape:
+        y = (x * c).sum()
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+    if of_the_tape:
+        with pytest.raises(TapeError, match="written in place"):
+            tape.compile(y, [x])
+    else:
+        assert tape.compile(y, [x])(np.array([3.0, 4.0])) == 7
 
 
 def test_a_view_of_an_input_made_outside_is_refused():
