@@ -30,7 +30,7 @@ def _max(x, y, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
-    """y = a of each window, in equal shares to the places that hold its maximum `top`"""
+    """y = a of each window, in equal shares to the places that hold its maximum `top`, no NaN"""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     buffer, back = np.full(how.entries, np.nan, x.dtype), np.empty(how.entries, x.dtype)
     best, share = np.zeros(how.length, x.dtype), np.zeros(how.length, x.dtype)
@@ -77,14 +77,21 @@ def _max_of_four_dx(a, x, top, y):  # type: ignore[no-untyped-def]
             for k in range(2):
                 seen, into = x[p, 2 * i + k], y[p, 2 * i + k]
                 for j in range(np.uintp(a.shape[2])):
-                    m, ties = best[j], zero
-                    ties += one if x0[two * j] == m else zero
-                    ties += one if x0[two * j + right] == m else zero
-                    ties += one if x1[two * j] == m else zero
-                    ties += one if x1[two * j + right] == m else zero
+                    m, ties, lost = best[j], zero, best[j] != best[j]
+                    a0, a1, b0, b1 = (
+                        x0[two * j],
+                        x0[two * j + right],
+                        x1[two * j],
+                        x1[two * j + right],
+                    )
+                    ties += one if (a0 == m) | (a0 != a0) & lost else zero
+                    ties += one if (a1 == m) | (a1 != a1) & lost else zero
+                    ties += one if (b0 == m) | (b0 != b0) & lost else zero
+                    ties += one if (b1 == m) | (b1 != b1) & lost else zero
                     g = share[j] / (ties if ties > one else one)
-                    into[two * j] = g if seen[two * j] == m else zero
-                    into[two * j + right] = g if seen[two * j + right] == m else zero
+                    first, second = seen[two * j], seen[two * j + right]
+                    into[two * j] = g if (first == m) | (first != first) & lost else zero
+                    into[two * j + right] = g if (second == m) | (second != second) & lost else zero
 
 
 # -- the mean ------------------------------------------------------------------------------------
@@ -170,6 +177,8 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
         y = (np.empty if covered else np.zeros)(x.shape, x.dtype)
         _of_fours(_max_of_four_dx, a, x, y_max, y)
         return y
+    if y_max.size and np.isnan(y_max.max()):
+        return None  # as padding is NaN in the loops
     y = np.empty(x.shape, x.dtype)
     _pooled(_max_dx, how, x.shape[-dims:], a.shape[-dims:], a, x, y_max, y)
     return y

@@ -96,12 +96,14 @@ extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y,
 
 @lru_cache(maxsize=128)
 def gradient_source(how: Windows, dtype: Any, index: str = "long long") -> str:
-    """Each place's equal shares of the windows whose maximum it is."""
+    """Each place's equal shares of the windows whose maximum it is; NaNs are that of theirs."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
-    ties = _over_window(how, f"ties += ({c})x[{_place('p', axes, 'size')}] == top;")
+    ties = _over_window(how, (
+        f"const {c} v = ({c})x[{_place('p', axes, 'size')}]; ties += v == top || v != v;"
+    ))  # fmt: skip
     share = (
         f"const Index w = {_place('o', axes, 'out')}; const {c} top = ({c})y[w]; "
-        f"if (mine == top) {{ int ties = 0; {ties} "
+        f"if (mine == top || mine != mine) {{ int ties = 0; {ties} "
         f"sum += ties == 1 ? ({c})a[w] : ({c})a[w] / ties; }}"
     )
     return f"""{HEADERS}{PRELUDE}

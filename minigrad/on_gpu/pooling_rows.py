@@ -75,15 +75,14 @@ def largest_source(how: Windows, size: tuple, out: tuple, dtype: Any, index: str
         for w, k, j, inside in _members(how, size, width, out)
     ]
     start = f"for (int w = 0; w < {width}; ++w) {{ result[w] = -INFINITY; bits[w] = 0; }}"
-    end = "const unsigned int found = result[w] == result[w] ? bits[w] : 0;"  # none has a NaN
     outputs = [("y", stored(dtype), f"({stored(dtype)})result[w]")]
     if noted:
-        outputs.append(("hits", _word(hits), f"({_word(hits)})found"))
+        outputs.append(("hits", _word(hits), f"({_word(hits)})bits[w]"))
     rows = _rows_read(how, size, out, dtype, width, "-INFINITY", takes)
     own = f"{c} result[{width}]; unsigned int bits[{width}];"
     body = "\n    ".join([own, "#pragma unroll", start, rows])
     take = _TAKE if noted else _TAKE_UNNOTED
-    return kernel_text(index, {"x": stored(dtype)}, outputs, out, width, body, end * noted, take)
+    return kernel_text(index, {"x": stored(dtype)}, outputs, out, width, body, "", take)
 
 
 @lru_cache(maxsize=256)
@@ -150,7 +149,8 @@ def divided(value: str, c: str, how: Windows, size: Sequence[Any], divisor: Any)
 _TAKE = """
 template <typename C> __device__ __forceinline__
 void take(C v, bool inside, unsigned int bit, C& best, unsigned int& bits) {
-    bits = v > best ? bit : v == best && inside ? bits | bit : bits;
+    if (v != v) bits = best == best ? bit : bits | bit;  // the first NaN drops all numbers
+    else bits = v > best ? bit : v == best && inside ? bits | bit : bits;
     best = v > best || v != v ? v : best;
 }
 """

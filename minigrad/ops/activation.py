@@ -36,7 +36,7 @@ __all__ = [
 relu = elementwise(
     lambda x: at_least_0(ordered(x)),
     name="relu",
-    dx=lambda g, y: keep(g, y > 0),
+    dx=lambda g, y: keep(g, y != 0),  # of a NaN, as in max
     doc="y = max(x, 0) ;  dy/dx = 1 for x > 0, else 0 (0 at 0)",
 )
 

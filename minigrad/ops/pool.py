@@ -65,7 +65,7 @@ def _images(fill: Callable, how: Windows, x: Any, size: tuple, *arrays: Any) -> 
 def max_pool(x, *, how):
     """y = max of each window, where padding counts as −∞;  gx: ties of a window share equally
 
-    x (..., *size) -> y (..., *out). A NaN is the maximum of its windows and gets no gradient.
+    x (..., *size) -> y (..., *out). A NaN is the maximum of its windows; several share, as in max.
     The residual: see max_pool_dx; here nothing is noted.
     """
     dims = len(how.kernel)
@@ -144,7 +144,7 @@ def max_pool_jvp(x, x_t, y, how):
 
 def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[Any, Any]:
     """For each place in a window, the run of where it holds the maximum; and how many do (or 1),
-    in x's dtype. Both in scratch memory.
+    in x's dtype. Both in scratch memory. Where a window has NaNs, it is these that do.
     """
     never = np.nan if is_floating(x.dtype) else 0  # padding never ties
     top, runs = shifts.spread(y_max, "block 0"), shifts.places(x, never)
@@ -152,13 +152,29 @@ def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[Any, Any]
     for run, hit in zip(runs, hits, strict=True):
         np.equal(run, top, out=hit)
     count = scratch_like("axis 1", top.shape, top, np.uint8 if len(runs) < 256 else np.uint32)
-    count[...] = hits[0]
-    for hit in hits[1:]:
-        count += hit.view(np.uint8)
-    count += (count == 0).view(np.uint8)  # beside a NaN; np.maximum(count, 1) is ten times slower
+    _count(hits, count)
+    if _has_nan(shifts.result(count), x):
+        lost = top != top
+        for run, hit in zip(shifts.places(x), hits, strict=True):  # padding is 0 here
+            hit |= (run != run) & lost
+        _count(hits, count)
+    count += (count == 0).view(np.uint8)  # of no window; np.maximum(count, 1) is ten times slower
     ties = scratch_like("axis 2", top.shape, top, x.dtype)
     ties[...] = count
     return hits, ties
+
+
+def _count(hits: Any, count: Any) -> None:
+    count[...] = hits[0]
+    for hit in hits[1:]:
+        count += hit.view(np.uint8)
+
+
+def _has_nan(count: Any, x: Any) -> bool:
+    """Whether no place of some window equals its maximum, as beside a NaN; on a GPU, where it would
+    wait for the answer: whether that may be so.
+    """
+    return is_floating(x.dtype) and (array_module(x) is not np or not count.all())
 
 
 def _shares_by_cover(how: Windows, tiles: Tiles, y: Any, a: Any, x: Any, y_max: Any) -> None:
@@ -174,7 +190,10 @@ def _shares_by_cover(how: Windows, tiles: Tiles, y: Any, a: Any, x: Any, y_max: 
     small = prod(how.kernel) < 256
     count = scratch_like("block 1", y_max.shape, y_max, np.uint8 if small else np.uint32)
     _slide(np.add, count, hits.view(np.uint8) if small else hits.astype(np.uint32), how)
-    count += (count == 0).view(np.uint8)  # beside a NaN
+    if _has_nan(count, x):
+        hits |= (x != x) & (over_tiles != over_tiles)
+        _slide(np.add, count, hits.view(np.uint8) if small else hits.astype(np.uint32), how)
+        count += (count == 0).view(np.uint8)
     shares = np.divide(a, count.astype(x.dtype))
     over_tiles = scratch_like("block 0", x.shape, shares)
     tiles.cover(over_tiles, shares)

@@ -8,9 +8,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from ..backends.dtypes import is_floating
 from ..core.registry import op
 from .windows import Windows
 
@@ -39,6 +36,5 @@ def reduced(reduction: Callable, x: Any, how: Windows) -> Any:
 
 
 def maxima(x: Any, how: Windows) -> Any:
-    """The maximum of each window; NaN where there is one, without a gradient, as in max_pool."""
-    y = reduced(op.max, x, how)
-    return op.where(y == y, y, np.nan) if is_floating(y.dtype) else y
+    """The maximum of each window."""
+    return reduced(op.max, x, how)

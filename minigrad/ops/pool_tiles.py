@@ -45,12 +45,20 @@ def shares(how: Windows, y: Any, a: Any, x: Any, y_max: Any) -> None:
     hits = scratch.empty("axis 0", x.shape, x, np.bool_)
     np.equal(x, top, out=hits)
     count = scratch.empty("axis 1", top.shape, top, np.uint8)
-    count.fill(0)
-    for place in product(*map(range, how.kernel)):
-        at = [part for k in place for part in (slice(None), slice(k, k + 1))]
-        count += hits.view(np.uint8)[tuple(at)]
-    count += (count == 0).view(np.uint8)  # beside a NaN; np.maximum(count, 1) is ten times slower
+    _count(hits, how, count)
+    if not count.all():  # beside a NaN
+        hits |= (x != x) & (top != top)
+        _count(hits, how, count)
+        count += (count == 0).view(np.uint8)
     share = scratch.empty("axis 2", top.shape, top)
     share[...] = count
     np.divide(a, share, out=share)
     keep_into(y, share, hits)
+
+
+def _count(hits: Any, how: Windows, count: Any) -> None:
+    """How many places of each window are hit."""
+    count.fill(0)
+    for place in product(*map(range, how.kernel)):
+        at = [part for k in place for part in (slice(None), slice(k, k + 1))]
+        count += hits.view(np.uint8)[tuple(at)]

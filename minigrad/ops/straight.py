@@ -188,16 +188,16 @@ def prelu(x: Any, weight: Any) -> Any:
 
 
 def _fill_outside(y: Any, g: Any, x: Any, lambd: float) -> None:
-    outside = _scratch(1, y, np.bool_)
+    inside = _scratch(1, y, np.bool_)
     np.abs(x, out=y)
-    np.greater(y, lambd, out=outside)
-    keep_into(y, g, outside)
+    np.less_equal(y, lambd, out=inside)
+    keep_into(y, g, np.logical_not(inside, out=inside))
 
 
 @filled_by(_fill_outside, arrays=2)
 def _outside(g: Any, x: Any, lambd: float) -> Any:
-    """g where |x| > lambd, else 0: the gradient of hardshrink and of softshrink."""
-    return keep(g, abs(x) > lambd)
+    """g where |x| > lambd (or x is NaN), else 0: the gradient of hardshrink and of softshrink."""
+    return keep(g, np.logical_not(abs(x) <= lambd))
 
 
 def _fill_hardshrink(y: Any, x: Any, lambd: float) -> None:

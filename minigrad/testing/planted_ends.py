@@ -24,6 +24,20 @@ def _tanh_dx(g, x, y):
     return g * (1 - y * y)
 
 
+def _largest_dx(g, x, y):
+    hits = x == y
+    return g * hits / np.maximum(hits.sum(), 1)
+
+
+def _largest_or_nan_dx(g, x, y):
+    hits = (x == y) | (x != x)
+    return g * hits / hits.sum()
+
+
+def _at_least_0(x):
+    return np.maximum(x, 0)
+
+
 ENDS: list[Plant] = [
     plant(
         "0 · ∞", "the derivative of e^−|x| as a quotient by x, NaN at infinity", **_BELL,
@@ -38,5 +52,15 @@ ENDS: list[Plant] = [
         "huge", "a derivative of ½ beyond 1e250, where tanh is flat",
         forward=np.tanh, kind="elementwise", samples=vectors(5), right=_TANH,
         wrong={"x": lambda g, x, y: g * np.where(np.abs(x) > 1e250, 0.5, 1 - y * y)},
+    ),
+    plant(
+        "a lost NaN", "a maximum that is NaN has no derivative by its NaN", forward=np.max,
+        samples=vectors(5, 7), arrays=("x",),
+        right={"x": _largest_or_nan_dx}, wrong={"x": _largest_dx},
+    ),
+    plant(
+        "a hidden NaN", "the ramp of NaN is NaN with a derivative of 0", forward=_at_least_0,
+        kind="elementwise", samples=vectors(5),
+        right={"x": lambda g, y: g * (y != 0)}, wrong={"x": lambda g, y: g * (y > 0)},
     ),
 ]  # fmt: skip

@@ -74,6 +74,7 @@ class OpSpec:
     skips       check id -> the reason why it does not apply
     nan_alone   why K12 puts in NaN and no other special value: what the reference says at infinity
                 and other ends is another convention, or nothing; a NaN must reach the result
+    nan_hidden  why a NaN may make a result NaN that has no derivative by it, which K12 refuses
     constants   positions of floating arguments that carry no gradient; for a primitive called
                 without an adapter its own `constants` are known
     zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
@@ -93,6 +94,7 @@ class OpSpec:
     conditioned: str = ""
     skips: dict[str, str] = field(default_factory=dict)
     nan_alone: str = ""
+    nan_hidden: str = ""
     constants: tuple[int, ...] = ()
     zero_gradient: bool | tuple[int, ...] = False
     differentiable: bool | None = None

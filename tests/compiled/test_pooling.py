@@ -64,14 +64,21 @@ def test_the_sum_and_its_gradient_are_the_ops(dims, dtype):
             )  # fmt: skip
 
 
-def test_a_nan_is_the_maximum_and_has_no_gradient():
+def test_nans_are_the_maximum_of_their_window_and_share_its_gradient():
     x = np.zeros((1, 4, 4))
-    x[0, 1, 1], x[0, 3, 3] = np.nan, -np.inf
+    x[0, 1, 1], x[0, 0, 0], x[0, 3, 3] = np.nan, np.nan, -np.inf
     how = windows("pool", (2, 2), (2, 2))
     y, _ = compiled.max_pool(x, how=how)
     np.testing.assert_array_equal(y, [[[np.nan, 0], [0, 0]]])
     gx = compiled.max_pool_dx(np.ones_like(y), x, y, how=how)
-    assert (gx[0, :2, :2] == 0).all() and np.isfinite(gx).all()
+    np.testing.assert_array_equal(gx[0, :2, :2], [[0.5, 0], [0, 0.5]])
+    assert np.isfinite(gx).all()
+
+
+def test_windows_that_may_hold_padding_leave_a_nan_to_the_op():
+    x, how = np.full((1, 3, 3), np.nan), windows("pool", (3, 3), (1, 1), 1)
+    y, _ = compiled.max_pool(x, how=how)
+    assert compiled.max_pool_dx(np.ones_like(y), x, y, how=how) is None
 
 
 def test_an_infinite_gradient_reaches_only_the_maximum():

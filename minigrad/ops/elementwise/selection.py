@@ -172,38 +172,37 @@ def where_db(g, condition):
 # -- the larger and the smaller --------------------------------------------------------------
 
 
-def _winner(g: Any, loses: Any, ties: Any) -> Any:
-    """g where the argument was chosen, half of it at a tie, 0 where it loses."""
-    return keep(g, np.logical_not(np.logical_or(loses, ties))) + keep(g * 0.5, ties)
+def _to_chosen(g: Any, mine: Any, other: Any) -> Any:
+    """g where this argument is chosen (`mine`), half of it where the other one is so, too."""
+    return keep(choose(other, g * 0.5, g), mine)
 
 
-def _number_or_winner(g: Any, a: Any, b: Any, loses: Any) -> Any:
-    """As _winner for a, where a NaN loses against a number."""
-    return _winner(g, np.logical_or(loses, np.logical_and(a != a, b == b)), a == b)
+def _or_nan(condition: Any, x: Any) -> Any:
+    return np.logical_or(condition, x != x)
 
 
 maximum = elementwise(
     np.maximum,
-    da=lambda g, a, b: _winner(g, a < b, a == b),
-    db=lambda g, a, b: _winner(g, b < a, a == b),
-    doc="y = max(a, b) ;  g goes to the larger, half to each at a tie; where y is NaN, g to both",
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, a), _or_nan(b >= a, b)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, b), _or_nan(a >= b, a)),
+    doc="y = max(a, b) ;  g goes to the larger, a NaN above all; half to each at a tie",
 )
 minimum = elementwise(
     np.minimum,
-    da=lambda g, a, b: _winner(g, a > b, a == b),
-    db=lambda g, a, b: _winner(g, b > a, a == b),
-    doc="y = min(a, b) ;  g goes to the smaller, half to each at a tie; where y is NaN, g to both",
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, a), _or_nan(b <= a, b)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, b), _or_nan(a <= b, a)),
+    doc="y = min(a, b) ;  g goes to the smaller, a NaN below all; half to each at a tie",
 )
 fmax = elementwise(
     np.fmax,
-    da=lambda g, a, b: _number_or_winner(g, a, b, a < b),
-    db=lambda g, a, b: _number_or_winner(g, b, a, b < a),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, b), _or_nan(b >= a, a)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, a), _or_nan(a >= b, b)),
     doc="y = max(a, b), a NaN loses ;  g goes to the larger, half to each at a tie",
 )
 fmin = elementwise(
     np.fmin,
-    da=lambda g, a, b: _number_or_winner(g, a, b, a > b),
-    db=lambda g, a, b: _number_or_winner(g, b, a, b > a),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, b), _or_nan(b <= a, a)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, a), _or_nan(a <= b, b)),
     doc="y = min(a, b), a NaN loses ;  g goes to the smaller, half to each at a tie",
 )
 
@@ -215,7 +214,8 @@ def clip(x, min=None, max=None):
     """y = min(max(x, min), max); None is no bound; bounds broadcast with x.
 
     g goes to what was chosen: to x strictly inside, else to the bound. At a bound x gets 0 (the
-    minimum-norm choice) and the bound all of g. Where min >= max, y is max.
+    minimum-norm choice) and the bound all of g. Where min >= max, y is max. A bound that is NaN is
+    chosen.
     """
     if array_module(x) is np and any(array_module(bound) is not np for bound in (min, max)):
         y = x if min is None else np.maximum(x, min)  # a number: CuPy's clip calls NumPy's for it
@@ -230,20 +230,30 @@ def clip(x, min=None, max=None):
 
 @clip.vjp("x")
 def clip_dx(g, x, min, max):
-    outside = False if min is None else x <= min
-    outside = outside if max is None else np.logical_or(outside, x >= max)
+    outside = False if min is None else _unless_nan(x <= min, min, True)
+    outside = outside if max is None else np.logical_or(outside, _unless_nan(x >= max, max, True))
     return keep(g, np.logical_not(outside))
+
+
+def _unless_nan(condition: Any, bound: Any, otherwise: bool) -> Any:
+    """The condition, and where the bound is NaN `otherwise`; of a number nothing is computed."""
+    is_nan = bound != bound
+    if is_nan is False:
+        return condition
+    return np.logical_or(condition, is_nan) if otherwise else condition & np.logical_not(is_nan)
 
 
 @clip.vjp("min")
 def clip_dmin(g, x, min, max):
-    chosen = x <= min
-    return keep(g, chosen if max is None else np.logical_and(chosen, min < max))
+    chosen = _unless_nan(x <= min, min, True)
+    if max is not None:
+        chosen = np.logical_and(chosen, _unless_nan(np.logical_not(min >= max), max, False))
+    return keep(g, chosen)
 
 
 @clip.vjp("max")
 def clip_dmax(g, x, min, max):
-    chosen = x >= max
+    chosen = _unless_nan(x >= max, max, True)
     return keep(g, chosen if min is None else np.logical_or(chosen, min >= max))
 
 

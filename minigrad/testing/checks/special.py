@@ -11,6 +11,7 @@ from ..function import Function, as_array, as_tensors, is_smooth_array, results
 from ..spec import OpSpec, Sample
 from .base import check
 from .limits import at_the_ends
+from .nan_shows import nan_shows
 
 
 def special_values(dtype: str) -> np.ndarray:
@@ -29,7 +30,8 @@ def k12(spec: OpSpec, context: Context) -> int:
     Elementwise ops get every combination of special values, for each set of parameters; of these
     and of ops without a reference the derivative at the ends of the number line is its limit.
     Others have a special value put into each floating argument of a sample. So have ops that
-    answer for NaN alone (`nan_alone`), and no other value than NaN.
+    answer for NaN alone (`nan_alone`), and no other value than NaN. What a NaN makes NaN has a
+    derivative by it.
     """
     count = 0
     if spec.nan_alone:
@@ -45,6 +47,7 @@ def k12(spec: OpSpec, context: Context) -> int:
         elif spec.reference is not None:
             for sample, place in with_special(spec, context, dtype):
                 count += as_reference(spec, sample.args, sample.params, place)
+    count += nan_shows(spec, context)
     if not count:
         raise DoesNotApply("no reference, and not elementwise")
     return count

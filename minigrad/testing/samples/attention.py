@@ -174,9 +174,11 @@ def _blocked(q, k, v, mask=None, seeds=None, **params):
     return _attention(q, k, v, mask, seeds, **params)
 
 
+_MASKED = "a NaN among the values shows beside a weight of 0, too, as in PyTorch"
 register_op(
     "attention_blocks",
     _with_added_mask(BLOCKED),
+    nan_hidden=_MASKED,
     reference=_blocked,
     dtypes=REAL,
     points=[
@@ -191,6 +193,7 @@ register_op(
         + [(((2, 5, 3), *LED, mask), {**HOW, "block_size": 3}) for mask in ((5, 6), (1, 6))]
     ),
     call=_call_gradients,
+    nan_hidden=_MASKED,
     reference=_gradients,
     dtypes=REAL,
 )
@@ -258,6 +261,7 @@ register_op(
     "scaled_dot_product_attention",
     _public,
     call=_call,
+    nan_hidden=_MASKED,
     reference=_grouped,
     dtypes=REAL,
     points=[

@@ -135,6 +135,8 @@ def _grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=F
     return y.astype(x.dtype)
 
 
+_READ = "a NaN times what has no weight, or lies outside of the image, as in PyTorch"
+
 register_op(
     "grid_sample",
     _between_entries(
@@ -154,6 +156,7 @@ register_op(
             {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True},
         ),
     ),
+    nan_hidden=_READ,
     reference=_grid_sample,
     dtypes=_EXACT,
     points=[
@@ -251,6 +254,7 @@ register_op(
     "weighted_reads",
     of_several([(((2, 3, 4), (2, 2, 3), _PLACES), {}), (((2, 4), (2, 3), _PLACES[0]), {})]),
     large=of_several([(((2, 3, 300), (2, 2, 200), _MANY_PLACES), {})]),
+    nan_hidden=_READ,
     reference=_summed_reads,
     dtypes=(*_EXACT, "complex128"),
     points=[
@@ -292,6 +296,7 @@ register_op(
     "weighted_reads_dw",
     of_several([(((2, 3, 3), (2, 3, 4), _PLACES), {}), (((2, 3), (2, 4), _PLACES[0]), {})]),
     large=of_several([(((2, 3, 200), (2, 3, 300), _MANY_PLACES), {})]),
+    nan_hidden=_READ,
     reference=_summed_channels,
     dtypes=(*_EXACT, "complex128"),
 )

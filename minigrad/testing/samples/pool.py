@@ -7,6 +7,8 @@ from ...ops.windows import Windows, windows
 from ..spec import ErrorSample, Point, register_op
 from .forms import REAL, distinct, in_both_orders, normal, of_several, over
 
+nan = np.nan
+
 
 def _views(x, how, fill):
     """All windows of x (..., *size) as (..., *out, window)."""
@@ -273,6 +275,10 @@ register_op(
     points=[
         Point("more ties than 8 bits count", (np.ones((1, 17, 17)),), np.ones((1, 1, 1)),
               (np.full((1, 17, 17), 1 / 289),), {"how": windows("", (17, 17), (1, 1), 0, 1)}),
+        Point("a NaN is the maximum of its windows",
+              (np.array([1.0, nan, 2, 3, 5, 4, nan, nan]),), np.array([nan, nan, 5, nan]),
+              (np.array([0.0, 2, 0, 0, 1, 0, 0.5, 0.5]),),
+              {"how": windows("", (3,), (2,), 1, 1)}),
         Point("padding lies below all numbers", (FAR_BELOW,),
               _views(FAR_BELOW, WINDOWS[-1], -np.inf).max(-1), params={"how": WINDOWS[-1]}),
     ],
@@ -295,8 +301,14 @@ def _pick_samples(rng, dtype):
         yield Sample(f"windows {i}", (normal(rng, dtype, x.shape), x, y_max), {"how": how})
 
 
+def _hits(x, y_max, how):
+    """Which places of each window hold its maximum: NaNs, where there are some."""
+    top = y_max[..., None]
+    return (_views(x, how, np.nan) == top) | (np.isnan(_views(x, how, 0)) & np.isnan(top))
+
+
 def _pick(a, x, y_max, how):
-    hits = _views(x, how, np.nan) == y_max[..., None]
+    hits = _hits(x, y_max, how)
     return (np.where(hits, _views(a, how, 0), 0).sum(-1) / np.maximum(hits.sum(-1), 1)).astype(
         a.dtype
     )
@@ -313,7 +325,7 @@ def _put_back(parts, size, how):
 
 
 def _shared_by_hits(a, x, y_max, how):
-    hits = _views(x, how, np.nan) == y_max[..., None]
+    hits = _hits(x, y_max, how)
     shares = np.where(hits, a[..., None], 0) / np.maximum(hits.sum(-1, keepdims=True), 1)
     return _put_back(shares, x.shape[-len(how.kernel) :], how).astype(a.dtype)
 

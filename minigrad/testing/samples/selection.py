@@ -42,8 +42,13 @@ register_op(
 
 tie = Point("tie", (1.0, 1.0), 1.0, (0.5, 0.5), kink=True)
 for name in ("maximum", "minimum", "fmax", "fmin"):
-    nans = [Point("two NaN", (nan, nan), nan, (1.0, 1.0))]
-    nans += [Point("NaN loses", (nan, 2.0), 2.0, (0.0, 1.0))] if name[0] == "f" else []
+    nans = [Point("two NaN", (nan, nan), nan, (0.5, 0.5))]
+    passed_over = name[0] == "f"
+    nans += [
+        Point("NaN loses", (nan, 2.0), 2.0, (0.0, 1.0))
+        if passed_over
+        else Point("NaN wins", (nan, 2.0), nan, (1.0, 0.0))
+    ]
     register_op(name, never_tied(), reference=getattr(np, name), dtypes=REAL, points=[tie, *nans])
 
 
