@@ -122,7 +122,15 @@ def select(condition, a, b):  # type: ignore[no-untyped-def]
 
 
 @element
-def sign(x):  # type: ignore[no-untyped-def]
-    """−1, 0 or 1, and NaN for NaN"""
-    y = x / abs(x)
-    return y if x != 0 else x * 0
+def clipped(x, low, high):  # type: ignore[no-untyped-def]
+    """np.clip between two numbers: NaN stays, and a zero beside a bound of 0 keeps its sign"""
+    y = low if x < low else x
+    return high if y > high else y
+
+
+@element
+def sign(x, one):  # type: ignore[no-untyped-def]
+    """np.sign: −1 or 1 (one is 1 in x's dtype), 0 for −0 too, and NaN for NaN"""
+    y = one - one if x == 0 else x
+    y = one if x > 0 else y
+    return -one if x < 0 else y

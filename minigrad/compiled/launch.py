@@ -17,7 +17,7 @@ from ..fusion.trace import ROW_FUNCTIONS, NotFusible, trace
 from ..ops.blocks import spans
 from . import disk, install, writer
 from .functions import functions
-from .jit import add, kernel_of, larger, maximum, minimum, select, sign, smaller
+from .jit import add, clipped, kernel_of, larger, maximum, minimum, select, sign, smaller
 from .writer import Layout, is_line
 
 loops = Cache("compiled loops", max_entries=512)
@@ -34,7 +34,7 @@ def known() -> dict[str, Any]:
     names |= {"largest": maximum, "smallest": minimum}
     for dtype in ("float32", "float64"):
         names |= {f"{name}_{dtype}": fn for name, fn in vars(functions(dtype)).items()}
-    return names | {"sign": sign}
+    return names | {"sign": sign, "clipped": clipped}
 
 
 def compiled(source: str) -> Any:

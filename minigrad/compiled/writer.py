@@ -20,7 +20,8 @@ from ..fusion.trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
 _WORDS = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "{t}(1) / {0}",
-    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})", "sign": "sign({0})",
+    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
+    "sign": "sign({0}, {t}(1))", "clip": "clipped({0}, {1}, {2})",
     "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
     "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} != {1}",

@@ -124,8 +124,8 @@ class Blocks:
         with np.errstate(all="ignore"):
             for op, reads, slot in self.steps:
                 _run(op, [value(place) for place in reads], buffers[slot], length)
-        for y, target in zip(self.outputs, targets, strict=True):
-            np.copyto(target[span], value(self.place[y.number]), casting="unsafe")
+            for y, target in zip(self.outputs, targets, strict=True):
+                np.copyto(target[span], value(self.place[y.number]), casting="unsafe")
 
 
 _OF_ROWS = {"sum": np.sum, "max": np.max, "min": np.min}

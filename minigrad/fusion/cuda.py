@@ -25,9 +25,10 @@ _WORDS = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "1 / {0}",
     "power": "pow{f}({0}, {1})", "float_power": "pow{f}({0}, {1})",
-    "maximum": "({0} >= {1} || {0} != {0}) ? {0} : {1}",  # NaN wins, as in NumPy
-    "minimum": "({0} <= {1} || {0} != {0}) ? {0} : {1}",
-    "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : {0}",
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",  # NaN wins, of ±0 the second, as in NumPy
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "clip": "clipped({0}, {1}, {2})",
+    "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : ({0} == 0) ? 0 : {0}",  # 0 for −0 too
     "heaviside": "({0} != {0}) ? {0} : ({0} == 0) ? {1} : ({0} > 0 ? 1 : 0)",
     "remainder": "remainder_of({0}, {1})",
     "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
@@ -36,6 +37,7 @@ _WORDS = {
     "logical_not": "!{0}", "isnan": "{0} != {0}", "isinf": "isinf({0})",
     "isfinite": "isfinite({0})", "signbit": "signbit({0})", "where": "{0} ? {1} : {2}",
     "expit": "1 / (1 + exp{f}(-{0}))",
+    "gammaln": "({0} == -INFINITY) ? {0} : lgamma{f}({0})",  # which in C is ∞ there
 }  # fmt: skip
 _CALLED = {  # NumPy's name: CUDA's
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
@@ -46,7 +48,6 @@ _CALLED = {  # NumPy's name: CUDA's
     "ceil": "ceil", "rint": "rint", "trunc": "trunc", "fmax": "fmax", "fmin": "fmin",
     "copysign": "copysign", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx",
     "ndtr": "normcdf",
-    "gammaln": "lgamma",
 }  # fmt: skip
 _INTEGER = {  # on integers, in integers: absolute alone is not what the float form says
     "absolute": "({0} < 0) ? -{0} : {0}",
@@ -63,6 +64,10 @@ PRELUDE = """
 #define NAN __int_as_float(0x7fffffff)
 #endif
 template <typename T, int N> struct alignas(sizeof(T) * N) Lanes { T v[N]; };
+template <typename T> __device__ T clipped(T x, T low, T high) {  // NaN and a zero's sign stay
+    const T y = x < low ? low : x;
+    return y > high ? high : y;
+}
 template <typename T> __device__ T remainder_of(T a, T b) {  // NumPy's: of b's sign, and exact
     const T m = fmod(a, b);
     return m == 0 ? copysign(T(0), b) : (m < 0) != (b < 0) ? m + b : m;

@@ -31,7 +31,27 @@ def dtype_of_number(x: Any, common: Any) -> np.dtype | None:
     return kind if fits else None
 
 
-def dtype_of_whole_numbers(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
+def dtype_of_step(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
+    """The dtype in which NumPy computes a function of arrays of these dtypes.
+
+    None where kernels would not compute the same.
+    """
+    common = common_dtype(dtypes)
+    if common.kind == "c":
+        return None
+    if common.kind in "biu":
+        return _dtype_of_whole_numbers(name, dtypes)
+    if name in COMPARISONS and all(dtype.kind in "biu" for dtype in dtypes):
+        return None  # int64 beside uint64: in float64 some that differ are equal
+    if name == "float_power":
+        return np.result_type(common, np.float64)
+    if common == np.float16 and not hasattr(np, name):  # SciPy's have none of half precision
+        function = ufunc_of(name)
+        return function.resolve_dtypes((*[common] * function.nin, None))[-1]
+    return common
+
+
+def _dtype_of_whole_numbers(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
     """The dtype in which a function of integers or truth values is computed.
 
     None where that is one of integers, in which kernels would not compute the same.

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_whole_numbers
+from ..backends.dtypes import is_floating
+from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_step
 
 
 class NotFusible(Exception):
@@ -20,6 +21,7 @@ class NotFusible(Exception):
 
 
 ROW_FUNCTIONS = {"sum", "max", "min"}
+_EXTREMA = {"maximum", "minimum", "fmax", "fmin"}
 KNOWN = COMPARISONS | set(
     "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 "
     "log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
@@ -215,15 +217,11 @@ def _step(program: Program, name: str, args: tuple) -> Symbol:
     dtypes = [x.dtype for x in args if isinstance(x, Symbol)]
     common = common_dtype(dtypes)
     symbols = [x if isinstance(x, Symbol) else _number(program, x, common) for x in args]
-    working: Any = common_dtype([s.dtype for s in symbols])
-    if working.kind == "c":
-        raise NotFusible("complex numbers")
-    if working.kind in "biu":
-        working = dtype_of_whole_numbers(name, [s.dtype for s in symbols])
-        if working is None:
-            raise NotFusible(f"{name} of integers")
-    if name == "float_power":
-        working = np.result_type(working, np.float64)
+    working = dtype_of_step(name, [s.dtype for s in symbols])
+    if working is None:
+        raise NotFusible(f"{name} of {', '.join([str(s.dtype) for s in symbols])}")
+    if name in _EXTREMA and working == np.float16:
+        symbols.reverse()  # of ±0 NumPy's function of half precision takes the first
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
         symbols = [s if s.dtype == bool else _step(program, "not_equal", (s, 0)) for s in symbols]
     else:
@@ -297,8 +295,14 @@ def _filled(value: Any) -> Callable:
     return like
 
 
-def _clip(x: Any, low: Any = None, high: Any = None, **_: Any) -> Any:
+def _clip(x: Any, a_min: Any = None, a_max: Any = None, **named: Any) -> Any:
+    low, high = named.pop("min", a_min), named.pop("max", a_max)
+    if named:
+        raise NotFusible(f"np.clip with {sorted(named)}")
     program = next(v for v in (x, low, high) if isinstance(v, Symbol)).program
+    numbers = all(isinstance(v, _NUMBERS) and v == v for v in (low, high))
+    if numbers and isinstance(x, Symbol) and is_floating(x.dtype):
+        return _step(program, "clip", (x, low, high))  # where a zero keeps its sign
     y = x if low is None else _step(program, "maximum", (x, low))
     return y if high is None else _step(program, "minimum", (y, high))
 
