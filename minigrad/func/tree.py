@@ -17,6 +17,9 @@ from ..core.tensor import Tensor
 from .levels import require_function
 
 
+_MANY = 10_000  # parts, from which on a tree is asked whether it contains itself
+
+
 def _children(tree: Any) -> list | None:
     """The parts of a tree in their order; None for a leaf."""
     if isinstance(tree, Tensor):  # nearly always; to find out that it is none of these takes longer
@@ -63,8 +66,11 @@ def _with_children(tree: Any, parts: list) -> Any:
 
 
 def leaves(tree: Any) -> list:
-    """The tree's leaves, left to right; dict entries in the order of their sorted keys."""
-    found, stack = [], [tree]
+    """The tree's leaves, left to right; dict entries in the order of their sorted keys.
+
+    TransformError for a tree that contains itself.
+    """
+    found, stack, seen = [], [tree], 0
     while stack:
         node = stack.pop()
         parts = _children(node)
@@ -72,7 +78,28 @@ def leaves(tree: Any) -> list:
             found.append(node)
         else:
             stack.extend(reversed(parts))
+            if seen <= _MANY < (seen := seen + 1 + len(parts)):
+                _refuse_cycle(tree)  # once, where there is so much that it may have no end
     return found
+
+
+def _refuse_cycle(tree: Any) -> None:
+    """TransformError where a container lies inside itself."""
+    inside: set[int] = set()  # the containers between the tree and the node
+    stack = [(tree, False)]
+    while stack:
+        node, leaving = stack.pop()
+        if leaving:
+            inside.discard(id(node))
+        elif parts := _children(node):
+            if id(node) in inside:
+                raise TransformError(
+                    f"this tree has no end: a {type(node).__name__} in it contains itself; "
+                    "put a copy in its place"
+                )
+            inside.add(id(node))
+            stack.append((node, True))
+            stack.extend((part, False) for part in parts)
 
 
 def rebuild(tree: Any, values: Iterable) -> Any:

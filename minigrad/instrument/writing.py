@@ -80,7 +80,8 @@ class GrowingFile:
         try:
             self._file.write(text)
             self._file.flush()
-        except OSError:
+        except OSError as error:
+            error.filename = error.filename or self._path
             self.close()
             raise
 

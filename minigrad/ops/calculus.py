@@ -53,7 +53,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     y = op.concatenate(parts, axis=axis) if len(parts) > 1 else x
 
     def differences(y: Any) -> Any:
-        for _ in range(n):
+        for _ in range(min(n, y.shape[axis])):  # by then nothing is left
             later, earlier = _cut(y, axis, 1, None), _cut(y, axis, None, -1)
             y = later != earlier if y.dtype.kind == "b" else later - earlier
         return y

@@ -18,6 +18,8 @@ __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots",
 ]  # fmt: skip
 
+_MOST_INTEGRALS = 10_000  # 1/m! is 0 in every dtype long before
+
 
 def _vector(name: str, p: Any) -> Any:
     p = array_like(p)
@@ -75,7 +77,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     p = _vector("polyder", p)
     if m < 0:
         raise ValueError(f"polyder: the order m must be 0 or more, got {m}; see mg.polyint")
-    for _ in range(m):
+    for _ in range(min(m, p.size)):  # by then nothing is left
         powers = module_of(p).arange(p.size - 1, 0, -1)
         # an integer times a power may not fit into the dtype of the integer
         p = p[:-1] * (powers.astype(p.dtype) if is_differentiable(p.dtype) else powers)
@@ -88,6 +90,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     p = as_floating(_vector("polyint", p))
     if m < 0:
         raise ValueError(f"polyint: the order m must be 0 or more, got {m}; see mg.polyder")
+    if m > _MOST_INTEGRALS:
+        raise ValueError(f"polyint: the order m is at most {_MOST_INTEGRALS:,}, got {m:,}")
     constants = op.broadcast_to(array_like(0.0 if k is None else k), shape=(m,))
     if constants.dtype.kind == "c":
         p = op.astype(p, dtype=np.result_type(p.dtype, np.complex64), copy=False)

@@ -152,7 +152,7 @@ class Columns:
         self.owner, self.first = array("q"), array("b")
         self.changes = array("q"), array("q"), array("b")  # time, row, category
         self.owners: list[tuple] = []
-        self.releases = 0
+        self.releases = self._total = 0
         self._numbers: dict[Hashable, int] = {}
 
     def take(self, record: Record) -> None:
@@ -173,6 +173,9 @@ class Columns:
     def _allocation(self, record: Allocation) -> None:
         if record.id in self.place:
             raise FormatError(f"{self.path}: memory {record.id} is allocated twice")
+        self._total += record.bytes
+        if self._total > FOREVER:
+            raise FormatError(f"{self.path}: its arrays add up to 2⁶³ bytes or more; it is damaged")
         self.place[record.id] = len(self.born)
         made_by = record.op or (record.category if record.phase == "before" else record.phase)
         if record.phase == "backward" and record.op:

@@ -26,7 +26,7 @@ def comparison(path: str) -> dict[str, Any]:
     document = parse_json(content, path)
     try:
         return _shown(document)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise FormatError(
             f"{path}: no comparison; make one with minigrad-profile compare --save FILE.json"
         ) from None

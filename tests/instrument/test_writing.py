@@ -153,3 +153,9 @@ def test_two_files_that_grow_under_one_name_leave_each_other_alone(tmp_path):
         file.finish()
         assert (tmp_path / "a.json").read_text() == text
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_growing_file_on_a_full_disk_is_told_by_its_name():
+    with pytest.raises(OSError, match="/dev/full"):
+        GrowingFile("/dev/full").write("text")

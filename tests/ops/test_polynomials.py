@@ -58,3 +58,12 @@ def test_the_remainder_of_a_shorter_polynomial_is_a_copy_of_it():
 def test_a_complex_constant_makes_a_complex_integral():
     y = mg.polyint(mg.tensor([1.0, 2.0]), 2, k=[1j, 3.0])
     np.testing.assert_allclose(y.numpy(), np.polyint([1.0, 2.0], 2, k=[1j, 3.0]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 10**9])
+def test_a_derivative_of_any_order_ends_as_soon_as_nothing_is_left(m):
+    p = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(mg.polyder(p, m), np.polyder(p, min(m, 9)))
+    np.testing.assert_array_equal(mg.diff(p, m), np.diff(p, min(m, 9)))
+    with pytest.raises(ValueError, match="order m is at most"):
+        mg.polyint(p, 10**9)

@@ -25,6 +25,8 @@ from .special import (
 )
 from .support import at_least, in_float32, of_several, special_function, with_fractions
 
+_MOST_DIMENSIONS = 100_000  # of multigammaln, a term each
+
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
 
 SQRT_2PI = math.sqrt(2 * math.pi)
@@ -312,6 +314,8 @@ def multigammaln(a: Any, d: int) -> Any:
     """y = log Γ_d(a) = d(d − 1)/4 log π + Σⱼ₌₁ᵈ log Γ(a + (1 − j)/2);  d = 1, 2 ..."""
     if not isinstance(d, int | np.integer) or d < 1:
         raise ValueError(f"multigammaln: the dimension d must be 1, 2 ..., got {d!r}")
+    if d > _MOST_DIMENSIONS:
+        raise ValueError(f"multigammaln: the dimension d is at most {_MOST_DIMENSIONS:,}, got {d}")
     d = int(d)  # of int8, d (d − 1) wraps round
     y = lgamma(a) + d * (d - 1) / 4 * math.log(math.pi)
     for j in range(2, d + 1):
