@@ -49,7 +49,7 @@ class InPlaceError(MinigradError, RuntimeError):
 
 
 class HookError(MinigradError, RuntimeError):
-    """A hook was put where none can run, or it returned something that is not a gradient there."""
+    """A hook stands where none can run, returned what is no gradient there, or stopped its loop."""
 
 
 class GraphInUseError(MinigradError, RuntimeError):

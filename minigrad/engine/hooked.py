@@ -82,11 +82,18 @@ class Hooks:
 
 
 def _run(fn: Callable, *args: Any) -> Any:
-    """Call a user's hook; listeners hear how long it took."""
-    if not events.listeners:
-        return fn(*args)
-    with events.span("hook", getattr(fn, "__qualname__", type(fn).__name__)):
-        return fn(*args)
+    """Call a user's hook; listeners hear how long it took.
+
+    HookError for its StopIteration, which would end the loop that hooks run in.
+    """
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    try:
+        if not events.listeners:
+            return fn(*args)
+        with events.span("hook", name):
+            return fn(*args)
+    except StopIteration as error:
+        raise HookError(f"the hook {name} raised StopIteration; catch it there") from error
 
 
 def _total(place: Any, g: Any) -> Any:

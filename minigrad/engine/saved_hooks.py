@@ -55,7 +55,13 @@ class _Packed(Deferred):
             yield _mapped(value, lambda entry, name=name: self._unpacked(entry, name))
 
     def _unpacked(self, entry: "_Entry", name: str) -> Any:
-        array = raw(self.unpack(entry.packed))
+        try:
+            array = raw(self.unpack(entry.packed))
+        except StopIteration as error:  # it would end the loop over the saved values
+            raise HookError(
+                f"saved_tensors_hooks: unpack raised StopIteration for the saved {name!r} of "
+                f"{self.op}; catch it there"
+            ) from error
         if getattr(array, "shape", None) != entry.shape or array.dtype != entry.dtype:
             raise HookError(
                 f"saved_tensors_hooks: unpack returned {describe(array)} for the saved {name!r} of "

@@ -16,7 +16,6 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from .levels import require_function
 
-
 _MANY = 10_000  # parts, from which on a tree is asked whether it contains itself
 
 

@@ -314,7 +314,14 @@ def test_a_comparison_is_taken_in_and_a_false_one_refused(tmp_path, log, report)
     assert shown["verdict"] == found.verdict() and len(shown["runs"]) == len(found.runs)
     assert sum(len(run["bars"]) for run in shown["runs"]) == shown["bars"]
     document = json.loads(path.read_text())
-    for change in ({"runs": 3}, {"work": "many"}, {"work": 1e999}, {"work": 10**400}, {"ways": [{}]}, {"bounds": []}):
+    for change in (
+        {"runs": 3},
+        {"work": "many"},
+        {"work": 1e999},
+        {"work": 10**400},
+        {"ways": [{}]},
+        {"bounds": []},
+    ):
         path.write_text(json.dumps(document | change))
         with pytest.raises(FormatError):
             report.data("run", str(path))
