@@ -146,6 +146,7 @@ class GradScaler:
             self.unscale_(optimizer)
         found = self._seen[id(optimizer)][2]
         self._seen[id(optimizer)] = optimizer, _STEPPED, found
+        optimizer.begun = True  # a schedule's turn comes, also after a step that is left out
         return None if found else optimizer.step(**kwargs)
 
     def update(self, new_scale: float | None = None) -> None:

@@ -16,6 +16,7 @@ class OptimizerHooks:
 
     _hooks: tuple[Hook, ...] = ()
     _running: frozenset[str] = frozenset()  # the hooked methods that it is in
+    begun = False  # whether a step was taken, or a saved state loaded: a schedule's turn may come
 
     def register_step_pre_hook(self, hook: Callable) -> Hook:
         """hook(optimizer, args, kwargs) before a step; it may return other (args, kwargs).
@@ -66,6 +67,8 @@ def hooked(method: Callable) -> Callable:
 
     @wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if name != "state_dict":
+            self.begun = True
         if not self._hooks or name in self._running:
             return method(self, *args, **kwargs)
         self._running |= {name}

@@ -7,7 +7,7 @@ from typing import Any
 from .arguments import require_state
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
-from .schedule import LRScheduler
+from .schedule import LRScheduler, warn_if_early
 
 
 class SequentialLR(LRScheduler):
@@ -87,6 +87,7 @@ class ChainedScheduler(LRScheduler):
 
     def step(self) -> None:
         """Step each schedule."""
+        warn_if_early(self)
         for scheduler in self.schedulers:
             scheduler.step()
         self.last_epoch += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from .arguments import require_state
 from .optimizer import Optimizer
-from .schedule import PerGroup, Saved, checked, widened
+from .schedule import PerGroup, Saved, checked, warn_if_early, widened
 
 
 class ReduceLROnPlateau(Saved):
@@ -68,6 +68,8 @@ class ReduceLROnPlateau(Saved):
         epoch, if given, is the count that goes on from here.
         """
         value = float(metrics)
+        if epoch is None:
+            warn_if_early(self)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(value):
             self.best = value

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
@@ -159,6 +160,7 @@ class LRScheduler(Saved):
         Where the formula allows it, as CosineAnnealingWarmRestarts', epoch may be a fraction.
         """
         if epoch is None:
+            warn_if_early(self)
             self.last_epoch += 1
             self._apply()
             return
@@ -237,6 +239,26 @@ class LRScheduler(Saved):
         super().take_state(state)
         # -1: of a part of PyTorch's SequentialLR that has not begun
         self.last_epoch = max(self.last_epoch, 0)
+
+
+def warn_if_early(schedule: Any) -> None:
+    """A warning where a schedule takes its first step before its optimizer has taken any.
+
+    It is given once for an optimizer. Where a saved state was loaded, a step came before it was
+    saved; and of an optimizer that does not tell (`begun`) nothing is said.
+    """
+    optimizer = schedule.optimizer
+    told = getattr(optimizer, "begun", True) or not hasattr(optimizer.step, "__wrapped__")
+    if told or schedule.last_epoch > 0:
+        return
+    optimizer.begun = True
+    name = type(schedule).__name__
+    warnings.warn(
+        f"{name}.step() before the first {type(optimizer).__name__}.step(): the schedule is a turn "
+        "ahead, and its first learning rate is skipped. In each turn call optimizer.step() first, "
+        "then the schedule's step()",
+        stacklevel=3,
+    )
 
 
 def checked(owner: str, optimizer: Any) -> Any:

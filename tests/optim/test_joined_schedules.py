@@ -10,6 +10,9 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.optim import lr_scheduler as ours
 
+# schedules are looked at by themselves here: no optimizer is stepped before
+pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+
 # (the schedule's name, its arguments)
 STEP = ("StepLR", {"step_size": 7})
 CONSTANT = ("ConstantLR", {"factor": 0.25, "total_iters": 4})

@@ -7,6 +7,9 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.optim import lr_scheduler as ours
 
+# schedules are looked at by themselves here: no optimizer is stepped before
+pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+
 SCALED = {  # those that scale the lr there is, for which PyTorch takes groups in too
     "StepLR": {"step_size": 2, "gamma": 0.5},
     "MultiStepLR": {"milestones": [2, 4], "gamma": 0.5},

@@ -9,6 +9,9 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.optim import lr_scheduler as ours
 
+# schedules are looked at by themselves here: no optimizer is stepped before
+pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+
 CASES = {
     "StepLR": {"step_size": 3, "gamma": 0.5},
     "MultiStepLR": {"milestones": [2, 5, 5, 40], "gamma": 0.5},

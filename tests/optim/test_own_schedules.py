@@ -6,6 +6,9 @@ import pytest
 import minigrad as mg
 from minigrad.optim import lr_scheduler as ours
 
+# schedules are looked at by themselves here: no optimizer is stepped before
+pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+
 
 def kinds(lib):
     """A closed form with an older base name, and one that goes on from the groups' rates."""

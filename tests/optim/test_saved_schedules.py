@@ -12,6 +12,9 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.optim import lr_scheduler as ours
 
+# schedules are looked at by themselves here: no optimizer is stepped before
+pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+
 
 class Decay:
     """A function of the count with a state of its own."""
