@@ -77,7 +77,13 @@ from .engine.api import backward, grad
 from .engine.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 from .engine.gradients import GradStore, gradients
 from .fusion import fuse
-from .engine.saved_hooks import save_on_disk, saved_tensors_hooks
+from .engine.saved_hooks import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    save_on_disk,
+    saved_tensors_hooks,
+)
 from .engine.tape import Tape
 from .instrument import (
     DeviceTimes,

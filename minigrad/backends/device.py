@@ -222,12 +222,15 @@ def device_here() -> Callable[[], AbstractContextManager]:
     return entered
 
 
-def to_host(x: Any) -> np.ndarray:
-    """x as a NumPy array; a counted copy where it lies on a GPU. Waits for the GPU's work on it."""
+def to_host(x: Any, into: np.ndarray | None = None) -> np.ndarray:
+    """x as a NumPy array; a counted copy where it lies on a GPU. Waits for the GPU's work on it.
+
+    into: an array of x's shape and dtype that takes the copy.
+    """
     if array_module(x) is np:
         return np.asarray(x)
     t0 = perf_counter_ns()
-    y = x.get()
+    y = x.get(out=into)
     transfers.to_host += 1
     transfers.bytes_to_host += y.nbytes
     for tell in observers:

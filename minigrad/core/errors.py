@@ -59,10 +59,14 @@ class GraphInUseError(MinigradError, RuntimeError):
 class AnomalyError(MinigradError, RuntimeError):
     """An op made a NaN or an Inf under detect_anomaly.
 
-    op     the op's name
-    phase  "forward" or "backward"
-    value  "NaN" or "Inf"
-    stack  where the forward call was made: (file, line, function), innermost user frame first
+    op              the op's name
+    phase           "forward" or "backward"
+    value           "NaN" or "Inf"
+    stack           where the forward call was made: (file, line, function), innermost user frame
+                    first
+    backward_stack  where the backward was called, in the same form; empty in the forward phase
+    recorded_by     of a call that a backward has recorded (create_graph): (op, stack) of the one
+                    whose rule it is part of; then of the one that recorded that; and so on
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class AnomalyError(MinigradError, RuntimeError):
     ):  # a pickled one comes back by its message alone, and then gets its attributes
         super().__init__(message)
         self.op, self.phase, self.value, self.stack = op, phase, value, list(stack)
+        self.backward_stack: list = []
+        self.recorded_by: list = []
 
 
 class ImplementationError(MinigradError, NotImplementedError):

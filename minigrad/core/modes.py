@@ -57,6 +57,7 @@ class _State(Local):
     inference: bool = False  # True under inference_mode: recording cannot be switched on
     anomaly: Any = None  # the detect_anomaly that this thread is inside
     saving: tuple = ()  # the Savers (saved-tensor hooks, checkpoints) in force, innermost last
+    no_hooks: str | None = None  # in disable_saved_tensors_hooks: what its error says
     tapes: tuple = ()  # the tapes that record, innermost last
     session: Any = None  # the session that new leaves join
     autocast: Any = None  # the autocast that casts the arguments of ops

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.threads import Local
 from ..core import events, modes
 from ..core.errors import AnomalyError, InPlaceError, describe
 from ..core.tensor import raw
@@ -26,19 +27,21 @@ class detect_anomaly(metaclass=modes.CalledFirst):
     """Inside, the first op that makes a NaN or an Inf raises AnomalyError, forward or backward.
 
     The error says NaN or Inf, names the op and the element, and shows the stack of the forward
-    call, also for a backward inside the block and for second order. An op that only passes on an
-    Inf of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass. Before a
-    backward, saved arrays are compared with what they were: a change through raw NumPy memory
-    (an operand, x.data, x.numpy()), which no version counter sees, is an InPlaceError. For this
-    thread only; also a decorator. Small ops take up to three times as long.
+    call and that of the backward; of a call that a backward has recorded also that of the call
+    whose rule it is part of. Any other error of a rule shows them too. An op that only passes on
+    an Inf of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass, and
+    check_nan=False looks at no result, so that only stacks are kept. Before a backward saved arrays
+    are compared with what they were: a change through raw NumPy memory (an operand, x.data,
+    x.numpy()), which no version counter sees, is an InPlaceError. For this thread only; also a
+    decorator. Small ops take up to three times as long.
     """
 
-    def __init__(self, inf: bool = True):
-        if callable(inf):
+    def __init__(self, check_nan: bool = True, *, inf: bool = True):
+        if callable(check_nan):
             raise TypeError(
                 "detect_anomaly as a decorator is written with brackets: @mg.detect_anomaly()"
             )
-        self.inf = inf
+        self.check_nan, self.inf = check_nan, inf
         self._outer = modes.Outer()
 
     def __enter__(self) -> "detect_anomaly":
@@ -55,7 +58,7 @@ class detect_anomaly(metaclass=modes.CalledFirst):
         events.unlisten(_listener)
 
     def __call__(self, fn: Callable) -> Callable:
-        return modes.decorated(fn, lambda: type(self)(self.inf))
+        return modes.decorated(fn, lambda: type(self)(self.check_nan, inf=self.inf))
 
 
 class _Listener:
@@ -68,9 +71,11 @@ class _Listener:
         kind, op, _, _, node, inputs, outputs, _ = event
         if kind == "forward" and node is not None:
             node.origin = events.capture_stack()
+            if rule := getattr(_running, "rule", None):
+                _recorded_by[node] = rule
             _remember_arrays(node)
         for y in outputs:
-            if y is not None:
+            if y is not None and mode.check_nan:
                 y = raw(y)
                 if not _all_finite(y):
                     _judge(mode, kind, op, node, inputs, y)
@@ -85,19 +90,41 @@ class _Listener:
 _listener = _Listener()
 
 
+_running = Local()  # .rule: the call whose rule runs in this thread, as in _recorded_by
+_recorded_by: Any = weakref.WeakKeyDictionary()  # node -> ((op, origin), …), innermost rule first
+
+
 def explained(pull: Pull) -> Pull:
-    """The same pull; an anomaly inside a recorded rule also names the op whose rule it is."""
+    """The same pull; an error in a rule tells where its op and the backward were called."""
+    called = events.capture_stack()
 
     def pulled(node: Any, g: Any, plan: Any) -> Iterable:
+        outer = getattr(_running, "rule", None)
+        _running.rule = ((node.op.name, node.origin), *_recorded_by.get(node, ()))
         try:
             return pull(node, g, plan)
-        except AnomalyError as error:
-            if error.phase == "forward":
-                error.phase, error.stack = "backward", events.stack_of(node.origin)
-                error.add_note(f"in the backward of {node!r}, {_called(error.stack)}")
+        except Exception as error:
+            stacks = [(op, events.stack_of(origin)) for op, origin in _running.rule]
+            _explain(error, node, stacks, events.stack_of(called))
             raise
+        finally:
+            _running.rule = outer
 
     return pulled
+
+
+def _explain(error: Exception, node: Any, stacks: list, backward: list) -> None:
+    """Put into an error of a node's rule the stacks of the calls behind it, and the backward's."""
+    (_, stack), *recorded_by = stacks
+    inside = not isinstance(error, AnomalyError) or error.phase == "forward"
+    lines = [f"in the backward of {node!r}, whose forward was {_called(stack)}"] if inside else []
+    lines += [f"recorded by the backward of {op}, {_called(s)}" for op, s in recorded_by]
+    error.add_note("\n".join([*lines, f"the backward was {_called(backward)}"]))
+    if isinstance(error, AnomalyError):
+        if not error.backward_stack:  # else of a backward further in
+            error.stack, error.backward_stack = stack, backward
+            error.recorded_by = recorded_by
+        error.phase = "backward"
 
 
 def _all_finite(y: Any) -> bool:

@@ -1,4 +1,7 @@
-"""saved_tensors_hooks: keep what nodes save in another form until the backward needs it."""
+"""saved_tensors_hooks: keep what nodes save in another form until the backward needs it.
+
+Made of it: save_on_disk, save_on_cpu, and allow_mutation_on_saved_tensors, which keeps copies.
+"""
 
 import os
 import tempfile
@@ -8,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core import versions
+from ..backends.device import to_device, to_host
+from ..core import modes, versions
 from ..core.errors import HookError, describe
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, raw
 
-__all__ = ["save_on_disk", "saved_tensors_hooks"]
+__all__ = [
+    "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "save_on_cpu", "save_on_disk",
+    "saved_tensors_hooks",
+]  # fmt: skip
 
 
 class saved_tensors_hooks(Saver):
@@ -30,6 +37,12 @@ class saved_tensors_hooks(Saver):
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]):
         self.pack = pack
         self.unpack = unpack
+
+    def __enter__(self) -> "saved_tensors_hooks":
+        if modes.state.no_hooks is not None:
+            raise RuntimeError(modes.state.no_hooks)
+        super().__enter__()
+        return self
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
         """Pack the arrays of a node, unless somebody further in has them already."""
@@ -93,6 +106,68 @@ def _mapped(value: Any, fn: Callable) -> Any:
 
 def _is_kept(value: Any) -> bool:
     return isinstance(value, _Entry) or hasattr(value, "strides") and hasattr(value, "view")
+
+
+class disable_saved_tensors_hooks:
+    """with disable_saved_tensors_hooks(message): entering saved_tensors_hooks is a RuntimeError.
+
+    Its text is the message. So is entering this block inside of saved_tensors_hooks. For this
+    thread; also a decorator. mg.checkpoint, which packs nothing, goes on.
+    """
+
+    def __init__(self, error_message: str):
+        if not isinstance(error_message, str):
+            raise TypeError(
+                "disable_saved_tensors_hooks takes the text of the error that saved_tensors_hooks "
+                f"raises inside, got {describe(error_message)}"
+            )
+        self.error_message = error_message
+        self._outer = modes.Outer()
+
+    def __enter__(self) -> None:
+        if any(isinstance(saver, saved_tensors_hooks) for saver in modes.state.saving):
+            raise RuntimeError(self.error_message)
+        self._outer.enter(no_hooks=self.error_message)
+
+    def __exit__(self, *exc: object) -> None:
+        self._outer.leave()
+
+    def __call__(self, fn: Callable) -> Callable:
+        return modes.decorated(fn, lambda: type(self)(self.error_message))
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """with allow_mutation_on_saved_tensors(): tensors that nodes need may be changed afterwards.
+
+    What is saved inside is kept as a copy, so the gradients are those of the values at the call,
+    however these are overwritten: `x += 1`, x[i] = v, an optimizer's step, NumPy's memory. The
+    copies take memory until the backward, which may come after the block.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(lambda x: x.data.copy(order="K"), lambda copy: copy)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """with save_on_cpu(): arrays on a GPU that nodes save are kept on the host.
+
+    They are copied back when a backward needs them. pin_memory=True keeps them in page-locked
+    memory, to and from which copies are faster. What is on the host stays as it is.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        if device_type != "cuda":
+            raise ValueError(f"save_on_cpu: device_type is 'cuda', got {device_type!r}")
+        self.pin_memory = pin_memory
+        super().__init__(self._to_host, lambda kept: to_device(*kept))
+
+    def _to_host(self, x: Tensor) -> Any:
+        into = None
+        if self.pin_memory and x.device != "cpu":
+            import cupyx
+
+            into = cupyx.empty_pinned(x.shape, x.dtype)
+        return to_host(x.data, into), x.device
 
 
 class save_on_disk(saved_tensors_hooks):

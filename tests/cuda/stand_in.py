@@ -350,6 +350,7 @@ def install(monkeypatch: Any) -> Any:
     cupyx = types.ModuleType("cupyx")
     cupyx.scatter_add = _scatter_add  # type: ignore[attr-defined]
     cupyx.scatter_max = _scatter_max  # type: ignore[attr-defined]
+    cupyx.empty_pinned = np.empty  # type: ignore[attr-defined]
     scipy = types.ModuleType("cupyx.scipy")
     modules = {"cupy": cupy, "cupyx": cupyx, "cupyx.scipy": scipy}
     modules |= {"cupyx.scipy.special": _special(), "cupyx.scipy.linalg": _scipy_linalg()}

@@ -122,3 +122,31 @@ def test_the_gradient_of_a_value_that_is_written_comes_home(where, source, targe
     (x * mg.tensor([1.0, 2.0, 3.0], device=target)).sum().backward()
     assert value.grad.device.startswith(source)
     assert value.grad.tolist() == [2, 3]
+
+
+@both
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_in_save_on_cpu_what_nodes_save_lies_on_the_host_until_the_backward(
+    where, pin_memory, request
+):
+    request.getfixturevalue(where)
+    x = mg.tensor([[0.5, -1.0], [2.0, 3.0]], device="cuda", requires_grad=True)
+    with mg.save_on_cpu(pin_memory):
+        y = mg.exp(x).T
+    (kept,) = y.node.parents[0].saved.values
+    assert type(kept.packed[0]) is np.ndarray and kept.packed[1] == x.device
+    y.sum().backward()
+    assert x.grad.device == x.device
+    np.testing.assert_allclose(x.grad.to("cpu").numpy(), np.exp(x.detach().to("cpu").numpy()))
+
+
+@both
+def test_on_a_gpu_too_saved_tensors_may_be_changed_where_that_is_allowed(where, request):
+    request.getfixturevalue(where)
+    x = mg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    with mg.allow_mutation_on_saved_tensors():
+        y = x * 3.0
+        loss = (y * y).sum()
+        y.data[...] = 0.0
+    loss.backward()
+    assert x.grad.tolist() == [18.0, 36.0]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.backends import device, pool
+from minigrad.backends import device, threads
 from minigrad.core.primitive import primitive
 from minigrad.engine import streams
 
@@ -258,10 +258,15 @@ def test_helpers_enter_the_hooks_that_watch_the_memory(fake, monkeypatch):
             del inside.hook
 
     monkeypatch.setattr(device, "memory_hooks", device.memory_hooks + [Hook()])
-    monkeypatch.setattr(pool, "memory_hooks", device.memory_hooks)
     for _ in range(5):
         gradients_of(ensemble, **forced())
     assert seen and all(name.startswith("minigrad-") for name in seen)
+
+
+def test_a_thread_that_stands_in_for_another_computes_in_its_stream(clocks):
+    stream = mg.cuda.Stream()
+    with mg.cuda.stream(stream):
+        assert threads.on_new_stack(lambda: mg.cuda.current_stream().ptr) == stream.ptr
 
 
 def test_a_cpu_graph_has_nothing_to_do_with_streams(clocks):

@@ -195,3 +195,81 @@ def test_an_error_comes_whole_out_of_a_pickle_as_from_another_process():
     again = pickle.loads(pickle.dumps(error.value))
     assert type(again) is AnomalyError and vars(again) == vars(error.value)
     assert str(again) == str(error.value) and again.value == "NaN"
+
+
+def functions(stack):
+    return [function for _, _, function in stack]
+
+
+def backward_here(y):
+    y.backward()
+
+
+def test_an_error_of_a_backward_holds_the_stacks_of_the_forward_and_of_the_backward():
+    x = leaf([0.0])
+    with detect_anomaly():
+        y = made_here(x) * 0.0
+        with pytest.raises(AnomalyError) as e:
+            backward_here(y)
+    assert functions(e.value.stack)[0] == "made_here"
+    assert functions(e.value.backward_stack)[0] == "backward_here"
+    assert e.value.recorded_by == []
+    assert "the backward was called at" in "".join(e.value.__notes__)
+
+
+def power_here(x, exponent):
+    return x**exponent
+
+
+def derivative_here(y, x):
+    return mg.grad(y.sum(), x, create_graph=True)
+
+
+def test_in_the_backward_of_a_backward_it_holds_the_first_forward_too():
+    x = leaf([0.0])
+    with detect_anomaly():
+        g = derivative_here(power_here(x, 1.5), x)
+        with pytest.raises(AnomalyError) as e:
+            backward_here(g)
+        h = derivative_here(derivative_here(power_here(x, 2.5), x), x)
+        with pytest.raises(AnomalyError) as third:
+            backward_here(h)
+    assert functions(e.value.stack)[0] == "derivative_here"
+    assert functions(e.value.backward_stack)[0] == "backward_here"
+    assert [(op, functions(stack)[0]) for op, stack in e.value.recorded_by] == [
+        ("pow", "power_here")
+    ]
+    assert "recorded by the backward of pow" in "".join(e.value.__notes__)
+    names = [functions(stack)[0] for _, stack in third.value.recorded_by]
+    assert names == ["derivative_here", "power_here"]
+
+
+@pytest.mark.parametrize("options", [{}, {"engine": "parallel", "workers": 2, "min_work": 0}])
+def test_any_error_of_a_rule_tells_both_stacks(options):
+    class Broken(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise KeyError("broken")
+
+    with detect_anomaly(check_nan=False):
+        y = Broken.apply(leaf([1.0]))
+        with pytest.raises(KeyError, match="broken") as e:
+            y.backward(**options)
+    note = "".join(e.value.__notes__)
+    assert "in the backward of <Broken" in note and "the backward was called at" in note
+    assert note.count(f"{__file__}:") == 2
+
+
+def test_with_check_nan_off_a_nan_passes_and_changed_memory_does_not():
+    x, a = leaf([-1.0]), np.array([3.0])
+    with detect_anomaly(False):
+        y = np.log(x) * a
+        assert np.isnan(y.item())
+        y.backward(retain_graph=True)
+        a[0] = 0.0
+        with pytest.raises(InPlaceError, match="was changed after the call"):
+            y.backward()

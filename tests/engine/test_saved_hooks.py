@@ -177,3 +177,126 @@ def test_each_value_comes_back_once_however_large(size, engine):
         y = mg.exp(x) + x * mg.tanh(x)
     y.backward(np.ones(size, np.float32), engine=engine)
     assert len(unpacked) == 4  # of exp its result, of tanh too, of the product both factors
+
+
+def squared_sum(change):
+    """The gradient of Σ y², y = 3x, where y is changed before the backward."""
+    x = leaf([1.0, 2.0])
+    y = x * 3.0
+    loss = (y * y).sum()
+    change(y)
+    loss.backward()
+    return x.grad.tolist()
+
+
+def times_two(y):
+    y *= 2.0
+
+
+@mg.no_grad()
+def untracked(y):
+    y[0] = 7.0
+
+
+def numpys(y):
+    y.data[...] = 0.0
+
+
+@pytest.mark.parametrize("change", [times_two, untracked, numpys])
+def test_in_allow_mutation_on_saved_tensors_gradients_are_those_of_the_values_at_the_call(change):
+    with mg.allow_mutation_on_saved_tensors():
+        assert squared_sum(change) == [18.0, 36.0]
+
+
+def test_a_change_that_is_allowed_has_its_own_gradient():
+    x = leaf([1.0, 2.0])
+    with mg.allow_mutation_on_saved_tensors():
+        y = np.exp(x)
+        loss = (y * y).sum()
+        y *= x
+        loss = loss + y.sum()
+    loss.backward()  # the block may be over
+    e, v = np.exp(x.detach().numpy()), x.detach().numpy()
+    np.testing.assert_allclose(x.grad, 2 * e * e + e + v * e)
+
+
+def test_a_parameter_may_be_stepped_between_forward_and_backward():
+    w, x = leaf([3.0]), leaf([2.0])
+    with mg.allow_mutation_on_saved_tensors():
+        y = w * x
+        w.grad = np.ones(1)
+        mg.optim.SGD([w], lr=1.0).step()
+        y.backward()
+    assert w.tolist() == [2.0] and x.grad.tolist() == [3.0]
+
+
+def test_second_derivatives_see_the_values_at_the_call_too():
+    x = leaf([2.0])
+    with mg.allow_mutation_on_saved_tensors():
+        a = x * 1.0
+        y = a**3
+        untracked(a)
+        g = mg.grad(y, x, create_graph=True)
+        assert mg.grad(g, x).tolist() == [12.0]
+
+
+def test_outside_the_block_a_change_is_an_error_as_ever():
+    with pytest.raises(InPlaceError):
+        squared_sum(untracked)
+
+
+@pytest.mark.parametrize(
+    "entered",
+    [
+        lambda: saved_tensors_hooks(lambda x: x, lambda x: x),
+        save_on_disk,
+        mg.save_on_cpu,
+        mg.allow_mutation_on_saved_tensors,
+    ],
+)
+def test_where_hooks_are_disabled_entering_them_is_an_error_with_the_given_text(entered):
+    with mg.disable_saved_tensors_hooks("not here"):
+        with pytest.raises(RuntimeError, match="^not here$"), entered():
+            pass
+        with mg.disable_saved_tensors_hooks("nor here"):
+            with pytest.raises(RuntimeError, match="^nor here$"), entered():
+                pass
+        x = leaf([2.0])
+        checkpoint(lambda x: x * x, x).backward()
+        assert x.grad.tolist() == [4.0]
+    with entered(), pytest.raises(RuntimeError, match="^not here$"):
+        with mg.disable_saved_tensors_hooks("not here"):
+            pass
+    assert modes.state.no_hooks is None and modes.state.saving == () and modes.active == 0
+
+
+def test_disabling_hooks_is_of_one_thread_and_also_a_decorator():
+    entered = []
+
+    def enter():
+        with mg.save_on_cpu():
+            entered.append(threading.current_thread())
+
+    with mg.disable_saved_tensors_hooks("not here"):
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+    assert entered == [thread]
+    with pytest.raises(RuntimeError, match="not here"):
+        mg.disable_saved_tensors_hooks("not here")(enter)()
+    with pytest.raises(TypeError, match="the text of the error"):
+        mg.disable_saved_tensors_hooks(enter)
+
+
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_save_on_cpu_leaves_what_is_on_the_host_where_it_is(pin_memory):
+    x = leaf([1.0, 2.0])
+    with mg.save_on_cpu(pin_memory):
+        y = x * 1.0
+        z = (y * y).sum()
+    saved = [entry.packed[0] for entry in z.node.parents[0].saved.values]
+    assert all(array.base is y.data or array is y.data for array in saved)
+    z.backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    with pytest.raises(ValueError, match="device_type is 'cuda', got 'xpu'"):
+        mg.save_on_cpu(device_type="xpu")
