@@ -4,6 +4,7 @@ Threads share the generator. What another one draws in between changes neither w
 nor what it gets again, and drawing again takes nothing from the generator.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,28 @@ class Draws:
     def __init__(self, source: Any):
         self.source = source
 
+    def __copy__(self) -> "Draws":
+        return self  # copy.copy of a Generator draws from the same numbers, too
+
+    def __deepcopy__(self, memo: dict) -> np.random.Generator:
+        return self._ahead()
+
+    def __reduce__(self) -> Any:
+        return self._ahead().__reduce__()
+
+    def _ahead(self) -> np.random.Generator:
+        """A Generator of its own that gives what this one gives next."""
+        made = copy.deepcopy(self.source.generator())
+        made.bit_generator.state = self.source.state()
+        return made
+
+    def spawn(self, n_children: int) -> list[np.random.Generator]:
+        """Independent generators; those of the first time again."""
+        return self.source.spawn(n_children)
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # what Python asks of a class is answered there
         found = getattr(self.source.generator(), name)
         if not callable(found) or name.startswith("_"):
             return found
@@ -35,6 +57,14 @@ class Shared:
     def __init__(self, generator: Callable[[], np.random.Generator]):
         self.generator = generator
         self.own = np.random.Generator(np.random.PCG64(0))
+
+    def state(self) -> State:
+        """That from which it draws next."""
+        return self.generator().bit_generator.state
+
+    def spawn(self, n: int) -> list[np.random.Generator]:
+        """The generator's next children."""
+        return self.generator().spawn(n)
 
     def draw(self, name: str, args: tuple, kwargs: dict) -> tuple[State, Any]:
         """(the state before, what the method returns).
@@ -55,7 +85,14 @@ class Noted:
 
     def __init__(self, below: Any):
         self.below, self.generator = below, below.generator
-        self.states: list[State] = []
+        self.states: list[Any] = []
+        self.state = below.state
+
+    def spawn(self, n: int) -> list[np.random.Generator]:
+        """Children, noted as they are before they draw."""
+        children = self.below.spawn(n)
+        self.states.append(copy.deepcopy(children))
+        return children
 
     def draw(self, name: str, args: tuple, kwargs: dict) -> tuple[State, Any]:
         """(the state before, what the method returns)."""
@@ -74,6 +111,19 @@ class Repeated:
         self.states, self.below, self.generator = states, below, below.generator
         self.own = np.random.Generator(np.random.PCG64(0))
         self.used = 0
+
+    def state(self) -> State:
+        """That from which it draws next."""
+        state = self.states[self.used] if self.used < len(self.states) else None
+        return state if isinstance(state, dict) else self.below.state()
+
+    def spawn(self, n: int) -> list[np.random.Generator]:
+        """The children that were noted, as they were."""
+        if self.used >= len(self.states):
+            return self.below.spawn(n)
+        children = copy.deepcopy(self.states[self.used])
+        self.used += 1
+        return children
 
     def draw(self, name: str, args: tuple, kwargs: dict) -> tuple[State, Any]:
         """(the state before, what the method returns)."""

@@ -20,19 +20,26 @@ _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn 
 
 class _Here(Local):
     draws: Draws | None = None  # what this thread draws from in place of the host's generator
+    own: Any = None  # .generator: what this thread has as the host's generator
 
 
 _here = _Here()
 
 
 def manual_seed(seed: int) -> np.random.Generator:
-    """Start the library's generators anew from `seed`; returns that of the host."""
+    """Start the library's generators anew from `seed`; returns that of the host.
+
+    Inside a row that a DataLoader makes it is the row's own generator.
+    """
     global _generator, _seed
     try:
         sequence = np.random.SeedSequence(seed)
     except (TypeError, ValueError) as error:
         kind = type(error)
         raise kind(f"manual_seed: seed is an integer, 0 or more; got {seed!r}") from None
+    if _here.own is not None:
+        _here.own.generator = np.random.default_rng(seed)
+        return _here.own.generator
     _generator, _seed = np.random.default_rng(seed), sequence
     _on_devices.clear()
     _waiting.clear()
@@ -43,7 +50,21 @@ def generator() -> np.random.Generator:
     """The host's generator in use now: a numpy.random.Generator, or what stands for it in a thread
     that is inside mg.checkpoint.
     """
-    return _here.draws or _generator  # type: ignore[return-value]
+    return _here.draws or _base()  # type: ignore[return-value]
+
+
+def _base() -> np.random.Generator:
+    return _generator if _here.own is None else _here.own.generator
+
+
+def own_of_thread() -> Any:
+    """What holds the generator that this thread has in place of the host's; None: nothing does."""
+    return _here.own
+
+
+def set_own_of_thread(own: Any) -> None:
+    """From now on `own.generator` is this thread's; None: the host's."""
+    _here.own = own
 
 
 def generator_on(device: str | None) -> Any:
@@ -68,7 +89,7 @@ def _seed_of(number: int) -> int:
 def get_state() -> dict[str, Any]:
     """The generators' states, for mg.set_rng_state later, also in another process."""
     devices = {number: (found.seed, found.used) for number, found in _on_devices.items()}
-    host = dict(_generator.bit_generator.state)
+    host = dict(_base().bit_generator.state)
     return {"host": host, "devices": _waiting | devices, "seed": _seed.entropy}
 
 
@@ -83,7 +104,7 @@ def set_state(state: dict[str, Any]) -> None:
         kind = type(state).__name__
         raise TypeError(f"set_rng_state takes what mg.get_rng_state() returned, got a {kind}")
     if "host" in state:
-        _generator.bit_generator.state = state["host"]
+        _base().bit_generator.state = state["host"]
     _seed = np.random.SeedSequence(state["seed"]) if "seed" in state else _seed
     _waiting.clear()
     _waiting.update({int(number): tuple(found) for number, found in state["devices"].items()})
@@ -92,7 +113,7 @@ def set_state(state: dict[str, Any]) -> None:
 
 
 def _shared() -> Shared:
-    return Shared(lambda: _generator)
+    return Shared(_base)
 
 
 class noted:

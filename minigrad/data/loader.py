@@ -12,6 +12,7 @@ from ..backends import random
 from ..core.errors import Checked, describe
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
+from .randomness import BATCH, ROW, START, STREAM, numbers_of, shared
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, is_whole
 from .workers import Crew, default_context
 
@@ -38,9 +39,15 @@ class DataLoader(Checked):
                              PyTorch's, taken and without effect: batches come in ordinary memory of
                              the host and always in order, and each pass has workers of its own
 
-    What says which rows come in which order is fixed: to change it, make another loader. The order
-    of batches and their random numbers depend on the seed alone, not on the workers.
-    Where no order is drawn, a pass with workers takes one number from the generator.
+    What says which rows come in which order is fixed: to change it, make another loader.
+
+    The order of batches depends on the seed (mg.manual_seed, or `generator`) alone. So do random
+    numbers: what the data set draws for row i from np.random, Python's random or mg.rand depends on
+    the seed, the pass and i, not on workers, batches and other rows; what collate_fn draws, on the
+    number of the batch. For row n of a stream it depends on n and the number of the worker (0
+    where there are none). The generators of the program itself are not touched by it; `from random
+    import random` and generators of the data set's own are not reached by it. Where no order is
+    drawn, a pass takes one number from the generator, unless it only takes rows of arrays.
     """
 
     def __init__(
@@ -168,28 +175,32 @@ class DataLoader(Checked):
         if self.streaming:
             fetch = _FetchNext(self.batch_size, self.collate_fn, self.drop_last)
         draw = self.generator or random.generator()
-        before = _next(draw) if self.num_workers else 0
+        before = _next(draw)
         tasks = itertools.repeat(None) if self.streaming else iter(self.batch_sampler)
-        if self.num_workers:
-            seed = _next(draw)
-            if seed == before:  # no order was drawn: the next pass is to have another seed
-                draw.integers(0, _SEEDS)
-            batches = self._ahead(fetch, tasks, seed)
-        else:
-            batches = self._now(fetch, tasks)
+        fetch.seed = _next(draw)
+        draws = not self._takes_arrays() or self.worker_init_fn is not None
+        if draws and fetch.seed == before:  # the next pass is to have another seed
+            draw.integers(0, _SEEDS)
+        batches = self._ahead(fetch, tasks) if self.num_workers else self._now(fetch, tasks)
         return batches if not self.streaming else _until_all_have_ended(batches, self.num_workers)
 
-    def _now(self, fetch: Callable, tasks: Iterable) -> Iterator[Any]:
-        return (_finished(fetch(self.dataset, task)) for task in tasks)
+    def _takes_arrays(self) -> bool:
+        """Whether rows are taken from arrays: no code runs that could draw random numbers."""
+        return _is_of_arrays(self.dataset) and self.collate_fn in (None, default_collate)
 
-    def _ahead(self, fetch: Callable, tasks: Iterable, seed: int) -> Iterator[Any]:
+    def _now(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
+        with shared():
+            yield from (_finished(fetch(self.dataset, task, i)) for i, task in enumerate(tasks))
+
+    def _ahead(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
         crew = Crew(
             self.dataset, fetch, self.num_workers, processes=self.worker_kind == "process",
             context=self.multiprocessing_context or default_context(),
             prefetch=self.prefetch_factor, timeout=self.timeout, init_fn=self.worker_init_fn,
-            seed=seed,
+            seed=fetch.seed,
         )  # fmt: skip
-        return (_finished(batch) for batch in crew.results(tasks))
+        with shared():
+            yield from map(_finished, crew.results(tasks))
 
 
 _SEEDS = 1 << 62
@@ -207,20 +218,35 @@ def _next(draw: np.random.Generator) -> int:
 
 
 class _Fetch:
-    """fetch(dataset, indices): the rows at some indices, collated."""
+    """fetch(dataset, indices, n): the rows at some indices, collated: batch n of a pass."""
+
+    seed: int  # of the pass
+    worker = 0
 
     def __init__(self, single: bool, collate: Callable | None):
         self.single = single
         self.collate = collate or (None if single else default_collate)
 
-    def __call__(self, dataset: Any, indices: Any) -> Any:
-        if self.single:
-            row = dataset[indices]
-            return row if self.collate is None else self.collate(row)
-        rows_are_plain = getattr(type(dataset), "__getitem__", None) is ArrayDataset.__getitem__
-        if rows_are_plain and self.collate is default_collate:
-            return dataset[np.asarray(indices, np.intp)]  # a batch in one go
-        return self.collate([dataset[i] for i in indices])  # type: ignore[misc]
+    def __call__(self, dataset: Any, indices: Any, n: int) -> Any:
+        with numbers_of(self.seed, BATCH, n) as numbers:
+            if not self.single and _is_of_arrays(dataset) and self.collate is default_collate:
+                return dataset[np.asarray(indices, np.intp)]  # a batch in one go
+            rows = []
+            for i in [indices] if self.single else indices:
+                numbers.change(self.seed, ROW, i)
+                rows.append(dataset[i])
+            numbers.change(self.seed, BATCH, n)
+            return _collated(rows, self.single, self.collate)
+
+
+def _is_of_arrays(dataset: Any) -> bool:
+    return getattr(type(dataset), "__getitem__", None) is ArrayDataset.__getitem__
+
+
+def _collated(rows: list, single: bool, collate: Callable | None) -> Any:
+    if collate is None:
+        return rows[0]
+    return collate(rows[0] if single else rows)
 
 
 class _End:
@@ -228,26 +254,37 @@ class _End:
 
 
 class _FetchNext:
-    """fetch(dataset, None): the next rows of a stream, collated; _End after the last.
+    """fetch(dataset, None, n): the next rows of a stream, collated; _End after the last.
 
     It remembers its place, so each worker has one of its own.
     """
 
+    seed: int  # of the pass
+    worker = 0
+
     def __init__(self, batch_size: int | None, collate: Callable | None, drop_last: bool):
-        self.batch_size = batch_size
-        self.collate = collate or (None if batch_size is None else default_collate)
+        self.single, self.size = batch_size is None, batch_size or 1
+        self.collate = collate or (None if self.single else default_collate)
         self.drop_last = drop_last
         self.stream: Any = None
+        self.taken = 0
 
-    def __call__(self, dataset: Any, _: Any) -> Any:
-        if self.stream is None:
-            self.stream = iter(dataset)
-        rows = list(itertools.islice(self.stream, self.batch_size or 1))
-        if not rows or (self.drop_last and len(rows) < (self.batch_size or 1)):
-            return _End
-        if self.batch_size is None:
-            return rows[0] if self.collate is None else self.collate(rows[0])
-        return self.collate(rows)  # type: ignore[misc]
+    def __call__(self, dataset: Any, _: Any, n: int) -> Any:
+        with numbers_of(self.seed, START, self.worker) as numbers:
+            if self.stream is None:
+                self.stream = iter(dataset)
+            rows: list = []
+            while len(rows) < self.size:
+                numbers.change(self.seed, STREAM, self.worker, self.taken)
+                row = next(self.stream, _End)
+                if row is _End:
+                    break
+                rows.append(row)
+                self.taken += 1
+            if not rows or (self.drop_last and len(rows) < self.size):
+                return _End
+            numbers.change(self.seed, BATCH, n)
+            return _collated(rows, self.single, self.collate)
 
 
 def _until_all_have_ended(batches: Iterator[Any], workers: int) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Workers of a DataLoader: threads or processes that fetch batches ahead of their use.
 
 Batch i belongs to worker i mod n, and each worker does its batches in order: so which worker does
-what, and the order of the results, never depend on how fast they are. Every batch has a seed of
-its own, so random augmentation does not depend on the number of workers either.
+what, and the order of the results, never depend on how fast they are. Every row has random numbers
+of its own (randomness.py), so random augmentation does not depend on the workers either.
 """
 
 import copy
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import random
+from . import randomness
 
 _here = threading.local()  # .worker: what this thread or process works for
 
@@ -31,14 +31,18 @@ _here = threading.local()  # .worker: what this thread or process works for
 class WorkerInfo:
     """Which worker of a DataLoader is running.
 
-    `generator` is for random augmentation: it is seeded anew for each batch, from `seed`.
+    `seed` is the same in all workers of a pass, and another one in each pass.
     """
 
     id: int
     num_workers: int
     seed: int
     dataset: Any
-    generator: np.random.Generator
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """For random augmentation: the row's own, seeded from `seed` and the row alone."""
+        return randomness.of_worker()
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -50,26 +54,26 @@ def get_worker_info() -> WorkerInfo | None:
 class _Worker:
     """What one worker holds: the data set, how to fetch a batch, and its place."""
 
-    def __init__(self, info: WorkerInfo, fetch: Callable, process: bool, init_fn: Any):
+    def __init__(self, info: WorkerInfo, fetch: Any, process: bool, init_fn: Any):
         self.info = info
         self.fetch = fetch
+        fetch.worker = info.id
         self.process = process
         self.init_fn = init_fn
 
     def run(self, batch: int, task: Any) -> Any:
         if self.init_fn is not None:  # here, with the first batch, so that its errors are raised
             init_fn, self.init_fn = self.init_fn, None
-            init_fn(self.info.id)
-        self.info.generator = np.random.default_rng([self.info.seed, batch])
-        if self.process:  # a process has the library's generator to itself
-            random.manual_seed([self.info.seed, batch])  # type: ignore[arg-type]
-        return self.fetch(self.info.dataset, task)
+            with randomness.numbers_of(self.info.seed, randomness.START, self.info.id):
+                init_fn(self.info.id)
+        return self.fetch(self.info.dataset, task, batch)
 
 
 def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable | None) -> None:
     if process:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
         end_with_parent()
+        randomness.begin_process()
     _here.worker = _Worker(info, copy.copy(fetch), process, init_fn)
 
 
@@ -150,10 +154,7 @@ class Crew:
         self.timeout = timeout or None
         self.processes = processes
         self.context = context
-        self.infos = [
-            WorkerInfo(i, count, seed, dataset, np.random.default_rng([seed, 0]))
-            for i in range(count)
-        ]
+        self.infos = [WorkerInfo(i, count, seed, dataset) for i in range(count)]
         self.fetch, self.init_fn = fetch, init_fn
         self.lanes: list[Executor] = []  # one worker each, started with its first batch
 

@@ -1,5 +1,7 @@
 """A checkpoint's random numbers: the same again, whatever other threads draw from the generator."""
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -122,3 +124,53 @@ def test_the_generator_is_the_plain_one_again_also_after_an_error():
     with pytest.raises(ZeroDivisionError):
         checkpoint(fn, leaf([1.0]))
     assert mg.generator() is random._generator
+
+
+def copies_of(generator):
+    return [copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))]
+
+
+def test_a_copy_of_the_generator_inside_gives_the_numbers_that_come_next_in_both_runs():
+    x, seen = leaf(np.ones(3)), []
+
+    def fn(x):
+        mg.rand(1)
+        ahead = [one.random() for one in copies_of(mg.generator())]
+        seen.append([*ahead, copy.copy(mg.generator()).random(), mg.rand(1).item()])
+        return x * x
+
+    mg.manual_seed(3)
+    checkpoint(fn, x).sum().backward()
+    mg.manual_seed(3)
+    _, second, third = [mg.rand(1).item() for _ in range(3)]
+    assert seen == [[second, second, second, third]] * 2
+
+
+def test_spawned_generators_are_children_of_the_seed_and_the_same_in_both_runs():
+    x, seen = leaf(np.ones(3)), []
+
+    def fn(x):
+        children = mg.generator().spawn(2)
+        seen.append([child.random() for child in children] + [mg.rand(1).item()])
+        return x * x
+
+    mg.manual_seed(3)
+    checkpoint(fn, x).sum().backward()
+    expected = [child.random() for child in mg.manual_seed(3).spawn(2)] + [mg.rand(1).item()]
+    assert seen == [expected] * 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_inside_gives_the_same_batches_in_both_runs(workers):
+    x, seen = leaf(np.ones(3)), []
+    loader = mg.data.DataLoader(range(6), 2, shuffle=True, num_workers=workers)
+
+    def fn(x):
+        batches = [batch.tolist() for batch in loader]
+        seen.append(batches)
+        return x * x * sum(batch[0] for batch in batches)
+
+    mg.manual_seed(3)
+    checkpoint(fn, x).sum().backward()
+    mg.manual_seed(3)
+    assert seen == [[batch.tolist() for batch in loader]] * 2

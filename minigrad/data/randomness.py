@@ -1,0 +1,338 @@
+"""A row's own random numbers: those of np.random, of random and of mg, from a key alone.
+
+Inside `numbers_of(seed, ROW, i)` the functions of np.random and random, and mg's generator, draw
+from generators that are seeded from these three numbers, at the first draw. The process's own are
+where they were, for this thread afterwards and for other threads meanwhile.
+
+np.random and random each have one generator for the whole process. While somebody makes rows
+(`shared`), each draw first turns it to the state of the thread that draws. NumPy's says when: it
+takes the lock of its bit generator before each draw. Those of random are called through a function
+that is put in their place, in the module and in the instance that its functions belong to; only
+`from random import random`, `getrandbits` or `gauss` in a program leads past it.
+"""
+
+import ctypes
+import functools
+import hashlib
+import operator
+import random as python
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..backends.locks import Lock
+
+ROW, BATCH, STREAM, START = range(4)  # a row, a batch, a row of a stream, the start of a worker
+
+
+class Numbers:
+    """The random numbers of one key; a generator of them is made when it is first drawn from.
+
+    drawn    whether that was done
+    is_over  whether the row has been made
+    states   those that generators of the process will have when they are turned to it again
+    """
+
+    def __init__(self, *key: Any):
+        self.key = key
+        self.drawn = self.is_over = False
+        self.states: dict[Any, Any] = {}
+
+    def _sequence(self, which: int) -> np.random.SeedSequence:
+        self.drawn = True
+        return np.random.SeedSequence([which, *map(_whole, self.key)])
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        """mg's."""
+        return np.random.default_rng(self._sequence(0))
+
+    @cached_property
+    def of_worker(self) -> np.random.Generator:
+        """get_worker_info().generator."""
+        return np.random.default_rng(self._sequence(1))
+
+    def seed(self) -> np.ndarray:
+        """Of the generators of the process: four words."""
+        return self._sequence(2).generate_state(4)
+
+
+def _whole(part: Any) -> int:
+    try:
+        return operator.index(part) % (1 << 64)
+    except TypeError:
+        return int.from_bytes(hashlib.blake2b(repr(part).encode(), digest_size=8).digest())
+
+
+_process = Numbers()  # the process's own
+
+
+class _Here(threading.local):
+    numbers: Numbers = _process
+
+
+_here = _Here()
+
+
+def of_worker() -> np.random.Generator:
+    """The generator of a WorkerInfo, for the row that this thread makes."""
+    return _here.numbers.of_worker
+
+
+class numbers_of:
+    """Inside, this thread draws the random numbers of a key: whole numbers, or what has a repr.
+
+    `change(*key)` goes over to another one.
+    """
+
+    def __init__(self, *key: Any):
+        self.numbers = Numbers(*key)
+
+    def __enter__(self) -> "numbers_of":
+        self.outer = _here.numbers, random.own_of_thread()
+        _makes_rows(1)
+        self._use(self.numbers)
+        return self
+
+    def change(self, *key: Any) -> None:
+        """From now on those of this key."""
+        if not self.numbers.drawn:
+            self.numbers.key = key
+            return
+        self.numbers.is_over = True
+        self.numbers = Numbers(*key)
+        self._use(self.numbers)
+
+    def _use(self, numbers: Numbers) -> None:
+        _here.numbers = numbers
+        random.set_own_of_thread(numbers)
+
+    def __exit__(self, *exc: object) -> None:
+        _here.numbers, own = self.outer
+        random.set_own_of_thread(own)
+        self.numbers.is_over = True
+        for shared_one in (of_numpy, of_python):
+            shared_one.turn_back()
+        _makes_rows(-1)
+
+
+class _Shared:
+    """A generator that a process has one of, in the state of the thread that draws from it."""
+
+    random: Any
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.owner = _process
+        self.depth = 0  # of blocks within each other: a draw may call for another one
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        try:
+            self.depth += 1
+            if self.depth == 1 and self.owner is not _here.numbers:
+                self._turn_to(_here.numbers)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        self.depth -= 1
+        self.lock.release()
+
+    def turn_back(self) -> None:
+        """To the thread's own, where the row that was drawn for has been made."""
+        if self.owner.is_over:
+            with self:
+                pass
+
+    def _turn_to(self, numbers: Numbers) -> None:
+        outer = self.owner
+        before = None if outer.is_over else self.get()
+        try:
+            if self in numbers.states:
+                self.set(numbers.states[self])
+            else:
+                self.random.seed(self.as_seed(numbers.seed()))
+            outer.states[self] = before
+            self.owner = numbers
+        except BaseException:  # Ctrl-C: nothing has changed
+            self.set(before or _process.states[self])
+            self.owner = outer if before else _process
+            raise
+
+    def get(self) -> Any:
+        """The state."""
+        raise NotImplementedError
+
+    def set(self, state: Any) -> None:
+        """Set the state."""
+        raise NotImplementedError
+
+    def as_seed(self, words: np.ndarray) -> Any:
+        """What `random.seed` takes."""
+        return words
+
+
+class _OfNumPy(_Shared):
+    """np.random's, an MT19937 with a lock that turns it."""
+
+    random = np.random.rand.__self__  # type: ignore[attr-defined]
+    bits: Any = None
+    replaced: Any = None
+
+    def get(self) -> Any:
+        """The words, and the second of two normal numbers if it is still there."""
+        self.bits.is_copied = True
+        try:
+            rest = self.random.get_state(legacy=False)
+        finally:
+            self.bits.is_copied = False
+        return rest, ctypes.string_at(self.bits.ctypes.state_address, _BYTES)
+
+    def set(self, state: Any) -> None:
+        """Set what `get` gave."""
+        rest, words = state
+        self.bits.is_copied = True
+        try:
+            self.random.set_state(rest)
+        finally:
+            self.bits.is_copied = False
+        ctypes.memmove(self.bits.ctypes.state_address, words, _BYTES)
+
+    def install(self) -> None:
+        """Put a bit generator with this lock in the place of an MT19937."""
+        found = np.random.get_bit_generator()
+        if type(found) is np.random.MT19937:
+            self.replaced, self.bits = found, _Turned(0)
+            self._replace(self.bits)
+
+    def uninstall(self) -> None:
+        """Put the one that was there back, in the state of the process's own."""
+        with self:
+            if self.replaced is not None and np.random.get_bit_generator() is self.bits:
+                self._replace(self.replaced)
+        self.replaced = None
+
+    def _replace(self, bits: Any) -> None:
+        state = self.random.get_state(legacy=False)
+        with np.random.get_bit_generator().lock:  # nobody is drawing
+            np.random.set_bit_generator(bits)
+        self.random.set_state(state)
+
+
+class _Turned(np.random.MT19937):
+    """An MT19937 that is turned to the thread that draws: RandomState takes `lock` before it does.
+
+    What it does without, in some versions of NumPy, is to look at the state and to set a seed.
+    """
+
+    lock = property(lambda self: of_numpy)
+    is_copied = False  # whether its words are copied as they lie in memory, 40 times as fast
+
+    @property
+    def state(self) -> Any:
+        """The state for the thread that asks."""
+        if self.is_copied:
+            return {"bit_generator": "MT19937", "state": None}
+        with of_numpy:
+            return np.random.MT19937.state.__get__(self)  # type: ignore[attr-defined]
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        if not self.is_copied:
+            with of_numpy:
+                np.random.MT19937.state.__set__(self, state)  # type: ignore[attr-defined]
+
+    def _legacy_seeding(self, seed: Any) -> None:
+        with of_numpy:
+            super()._legacy_seeding(seed)  # type: ignore[misc]
+
+    def __reduce__(self) -> Any:
+        plain = np.random.MT19937()
+        plain.state = self.state
+        return plain.__reduce__()
+
+
+_Turned.__name__ = "MT19937"  # by which NumPy knows whose a state is
+_BYTES = (624 + 1) * 4  # of the state of an MT19937: its words, and the place among them
+
+
+class _OfPython(_Shared):
+    """random's."""
+
+    random: Any = python.seed.__self__  # type: ignore[attr-defined]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.get, self.set = self.random.getstate, self.random.setstate  # type: ignore[method-assign]
+        self.replaced: dict[str, Any] = {}
+
+    def as_seed(self, words: np.ndarray) -> Any:
+        """Random.seed takes a whole number."""
+        return int.from_bytes(words.tobytes())
+
+    def install(self) -> None:
+        """Put functions that turn it first in the place of the module's."""
+        for name, fn in list(vars(python).items()):
+            if getattr(fn, "__self__", None) is self.random:
+                self.replaced[name] = fn
+                setattr(python, name, self._turning(fn))
+        for name in ("random", "getrandbits"):  # all others come down to these
+            setattr(self.random, name, getattr(python, name))
+
+    def uninstall(self) -> None:
+        """Put the module's functions back, and the process's own state."""
+        with self:
+            for name, fn in self.replaced.items():
+                setattr(python, name, fn)
+            for name in ("random", "getrandbits"):
+                vars(self.random).pop(name, None)
+
+    def _turning(self, fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def turned(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return turned
+
+
+of_numpy, of_python = _OfNumPy(), _OfPython()
+_count = 0  # who makes rows now
+_counting = Lock()
+
+
+def _makes_rows(more: int) -> None:
+    global _count
+    with _counting:
+        if _count == 0:
+            of_numpy.install()
+            of_python.install()
+        _count += more
+        if _count == 0:
+            of_python.uninstall()
+            of_numpy.uninstall()
+
+
+class shared:
+    """Inside, somebody in this process makes rows."""
+
+    def __enter__(self) -> None:
+        _makes_rows(1)
+
+    def __exit__(self, *exc: object) -> None:
+        _makes_rows(-1)
+
+
+def begin_process() -> None:
+    """For a process that makes nothing but rows; threads of its parent may have held the locks."""
+    global _counting
+    _counting = Lock()
+    for one in (of_numpy, of_python):
+        one.lock, one.depth = Lock(), 0
+    _makes_rows(1)
