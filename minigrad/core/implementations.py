@@ -14,7 +14,7 @@ from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
 from .caches import Cache
 from .errors import ImplementationError
-from .registry import find_op, registering_module
+from .registry import Origin, find_op, origin_of, registering_module
 from .registry import op as registry
 
 _changing = Lock()  # one thread at a time gives an op an implementation, or takes one away
@@ -31,6 +31,7 @@ class ByDevice:
         self.name = name
         self.general = general
         self.table: dict[str, Callable] = {}
+        self.origins: dict[str, Origin] = {}  # of those in the table
         self.__doc__ = general.__doc__ if general is not None else None
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
@@ -79,31 +80,36 @@ class Extensible:
         return self
 
     def __reduce__(self) -> tuple:
-        if registry.__dict__.get(self.name) is not self:
+        registered = registry.__dict__.get(self.name)
+        if registered is None or registered.__dict__ is not self.__dict__:  # as after a reload
             raise TypeError(
                 f"{self!r} cannot be pickled: ops are pickled by their registered names"
             )
-        return find_op, (self.name, registering_module(self))
+        return find_op, (self.name, registering_module(self.name))
 
     def implementation(self, device: str) -> Callable:
         """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").
 
-        It takes and returns arrays, with the op's own signature and residuals. ValueError where the
-        device has one already; `remove_implementation` takes it away.
+        It takes and returns arrays, with the op's own signature and residuals. What a module has
+        given it gives again when it is reloaded, or its cell is run again; else ValueError where
+        the device has one already, which `remove_implementation` takes away.
         """
         if device != "cpu" and device.partition(":")[0] != "cuda":
             raise ValueError(f"{self.name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
 
         def add(fn: Callable) -> Callable:
+            origin = origin_of(fn)
             with _changing:
                 if not isinstance(self.forward, ByDevice):
                     self._set_forward(ByDevice(self.name, self.forward))
-                if device in self.forward.table:
+                before = self.forward.origins.get(device)
+                if before is not None and not origin.repeats(before):
                     raise ValueError(
                         f"{self.name} has an implementation for {device} already; take it away "
                         f'first: {self.name}.remove_implementation("{device}")'
                     )
                 self.forward.table[device] = fn
+                self.forward.origins[device] = origin
             return fn
 
         return add
@@ -114,7 +120,7 @@ class Extensible:
             table = self.forward.table if isinstance(self.forward, ByDevice) else {}
             if device not in table:
                 raise KeyError(f"{self.name} has no implementation for {device!r}")
-            del table[device]
+            del table[device], self.forward.origins[device]
             if not table and self.forward.general is not None:
                 self._set_forward(self.forward.general)
 

@@ -121,13 +121,17 @@ def register_op(
     points: Iterable[Point] = (),
     **options: Any,
 ) -> OpSpec:
-    """Put an op under every check. `call` is looked up among the registered ops when left out."""
+    """Put an op under every check. `call` is looked up among the registered ops when left out.
+
+    A module that is reloaded, or a notebook's cell, may do so again.
+    """
     from ..core.registry import op
 
-    options.setdefault("module", sys._getframe(1).f_globals["__name__"])
-    if not options["module"].startswith(_OURS):
+    module = options.setdefault("module", sys._getframe(1).f_globals["__name__"])
+    ours = module.startswith(_OURS)
+    if not ours:
         importlib.import_module(f"{_OURS}.samples")  # so that a name of theirs is known as taken
-    if name in specs and not specs[name].module == options["module"] == "__main__":
+    if name in specs and (ours or specs[name].module != module):
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     if call is None and name not in op:
         raise ValueError(f"there is no op {name!r}: define it first, or give it as call=...")
