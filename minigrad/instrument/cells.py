@@ -1,16 +1,23 @@
-"""What the aggregate profile keeps of each op: pending numbers, and their sums."""
+"""What the aggregate profile keeps of each op: pending numbers, their sums, and who counts them."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
-from ..backends.dtypes import bfloat16
+from ..backends.dtypes import WITHOUT_DTYPE, bfloat16
+from ..core.events import capture_origin
+from ..core.tensor import Tensor
 from .records import CASTS
 
+FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
 _WIDE = {np.dtype(name).num for name in ("float64", "complex128")}
 _NARROW = {np.dtype(t).num for t in ("float32", "float16", "complex64", bfloat16) if t is not None}
-MOST_SITES = 20  # lines kept of an op that promotes
+_BATCH = 4096  # numbers kept per op before they are summed
+_MOST_CELLS = 100_000  # lines told apart; further ones are counted under their op
+_MOST_SITES = 20  # lines kept of an op that promotes
 
 
 @dataclass(slots=True)
@@ -58,12 +65,6 @@ class Cell:
             row.total_ns += sum(times)
         row.bytes += sum(sizes)
 
-    def promotes(self, origin: tuple | None) -> None:
-        """Note that a call on this line made float64 of a narrower float."""
-        self.row.promoted = True
-        if origin is not None and len(self.promotions) < MOST_SITES:
-            self.promotions[id(origin[0]), origin[1]] = origin
-
 
 class Phase:
     """The cells of one phase, by op, and whether its events may lie in or around others."""
@@ -75,11 +76,143 @@ class Phase:
         self.may_nest = False
 
 
+def counter(
+    forward: Phase, backward: Phase, own_time: Callable, fold: Callable, lines: bool
+) -> Callable[[tuple], None]:
+    """The listener of a profile, a function of one event: names bound here cost little.
+
+    Every call is looked at for a promotion, by what costs least: a result of float32, or of the
+    dtype of all inputs, is none. A node's parents tell that sooner than the tensors do.
+    """
+    forward_cells, backward_cells = forward.cells, backward.cells
+
+    def hear(event: tuple) -> None:
+        kind, key, t0, t1, node, inputs, outputs, _ = event
+        if kind == "forward":
+            try:
+                cell = forward_cells[key]
+            except KeyError:
+                cell = _new_cell(forward, event)
+            times = cell.times
+            times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
+            if len(outputs) == 1:
+                y = outputs[0]
+                cell.sizes.append(y.nbytes)
+                dtype = y.dtype
+                if dtype is FLOAT32:
+                    pass
+                elif node is None:
+                    for x in inputs:
+                        if x.__class__ is Tensor:
+                            x = x._data
+                        if x.__class__ is ndarray:
+                            if x.dtype is not dtype:
+                                _look(cell, event)
+                                break
+                        elif x.__class__ not in WITHOUT_DTYPE:
+                            _look(cell, event)
+                            break
+                else:
+                    parents = node.parents
+                    count = len(inputs)
+                    if parents[0].dtype is not dtype:
+                        _look(cell, event)
+                    elif count == 2 == len(parents):
+                        if parents[1].dtype is not dtype:
+                            _look(cell, event)
+                    elif count > 1 and (count > 2 or inputs[1].__class__ not in WITHOUT_DTYPE):
+                        if not all_are(inputs, dtype):
+                            _look(cell, event)
+            else:
+                _look(cell, event)
+                for y in outputs:
+                    cell.sizes.append(y.nbytes)
+        else:
+            try:
+                cell = backward_cells[key]
+            except KeyError:
+                cell = _new_cell(backward, event)
+            times = cell.times
+            times.append(t1 - t0 if not backward.may_nest else own_time(kind, t0, t1 - t0))
+            dtype = FLOAT64 if node is None else node.dtype
+            if dtype is FLOAT64:
+                for y in outputs:
+                    if y is not None:
+                        cell.sizes.append(y.nbytes)
+            else:
+                for y in outputs:
+                    if y is not None:
+                        cell.sizes.append(y.nbytes)
+                        if y.dtype is not dtype:
+                            _look(cell, event)
+        if len(times) >= _BATCH:
+            fold(cell)
+
+    def hear_line(event: tuple) -> None:
+        kind, op, t0, t1, node, *rest = event
+        origin = node.origin if node is not None else capture_origin(2)
+        if origin is not None:  # None: made before the profile was entered
+            event = (kind, (op, id(origin[0]), origin[1]), t0, t1, node, *rest)
+        hear(event)
+
+    return hear_line if lines else hear
+
+
+def _new_cell(phase: Phase, event: tuple) -> Cell:
+    kind, key = event[:2]
+    op, origin = key, None
+    if isinstance(key, tuple):
+        op, origin = key[0], origin_of(event)
+    if len(phase.cells) >= _MOST_CELLS:
+        key, origin = op, None
+    return phase.cells.setdefault(key, Cell(op, kind, origin))
+
+
+def _look(cell: Cell, event: tuple) -> None:
+    """Note where the event's call has made double precision of a narrower float, if it has."""
+    if promotes(cell.row.op, event[5], event[6]):
+        cell.row.promoted = True
+        if len(cell.promotions) < _MOST_SITES and (origin := cell.origin or origin_of(event)):
+            cell.promotions[id(origin[0]), origin[1]] = origin
+
+
+def origin_of(event: tuple) -> tuple | None:
+    """Where the event's op was called, if that is known; called from a listener."""
+    node = event[4]
+    if node is not None and node.origin is not None:
+        return node.origin
+    return capture_origin(3) if event[0] == "forward" else None
+
+
+def all_are(inputs: tuple, dtype: np.dtype) -> bool:
+    """Whether all inputs that are no Python numbers have this dtype; cheaper than `promotes`."""
+    for x in inputs:
+        if x.__class__ is Tensor:
+            if x._data.dtype is not dtype:
+                return False
+        elif x.__class__ is ndarray:
+            if x.dtype is not dtype:
+                return False
+        elif x.__class__ not in WITHOUT_DTYPE and getattr(x, "dtype", None) is not dtype:
+            return False
+    return True
+
+
 def promotes(op: str, inputs: tuple, outputs: tuple) -> bool:
     """Whether a call made double precision of an input that is a narrower float."""
     for y in outputs:
         if y is not None and y.dtype.num in _WIDE:
-            if op in CASTS:
-                return False
-            return any(x.dtype.num in _NARROW for x in inputs if hasattr(x, "dtype"))
+            return op not in CASTS and _any_narrow(inputs)
+    return False
+
+
+def _any_narrow(inputs: Iterable) -> bool:
+    for x in inputs:
+        if x.__class__ is Tensor:
+            x = x._data
+        dtype = getattr(x, "dtype", None)
+        if dtype is not None and dtype.num in _NARROW:
+            return True
+        if (x.__class__ is list or x.__class__ is tuple) and _any_narrow(x):
+            return True  # the cotangents of several outputs, the arrays of concatenate
     return False

@@ -9,7 +9,6 @@ a few thousand at a time. Appending is atomic in Python, so threads need no lock
 into files is outputs.py's business.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from time import perf_counter_ns
 from typing import Any
@@ -19,11 +18,10 @@ import numpy as np
 from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..core import events, modes
-from ..core.events import capture_origin
 from ..core.graph import Leaf
 from ..core.modes import CalledFirst
 from . import formats, profile_table
-from .cells import Cell, Phase, Row, promotes
+from .cells import Cell, Phase, Row, counter, origin_of
 from .memory import PeakMemory
 from .notebook import bundle_of_text
 from .options import count
@@ -31,10 +29,7 @@ from .outputs import Outputs
 from .schedule import schedule_of
 from .table import shares
 
-_BATCH = 4096  # numbers kept per op before they are summed
-_LOOK_EVERY = 63  # of an op's calls, the first and every 64th is looked at for a promotion
 _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
-_MOST_CELLS = 100_000  # lines told apart; further ones are counted under their op
 
 
 class profile(metaclass=CalledFirst):
@@ -91,7 +86,9 @@ class profile(metaclass=CalledFirst):
         self._phase = ""
         self._since = 0
         self._wall = 0
-        self._count_event = self._counter()
+        self._count_event = counter(
+            self._forward, self._backward, self._own_time, self._fold, self.lines
+        )
         more = self.memory is not None or every is not None
         self.hear = self._hear_more if more else self._count_event
 
@@ -140,41 +137,15 @@ class profile(metaclass=CalledFirst):
 
     # -- listening -------------------------------------------------------------------------------
 
-    def _counter(self) -> Callable[[tuple], None]:
-        """The listener: a function of one event; names bound here cost less than attributes."""
-        forward, backward, lock, lines = self._forward, self._backward, self._lock, self.lines
-
-        def hear(event: tuple) -> None:
-            kind, op, t0, t1, node, inputs, outputs, _ = event
-            phase = forward if kind == "forward" else backward
-            key, origin = op, None
-            if lines:
-                origin = node.origin if node is not None else capture_origin(2)
-                if origin is not None:  # None: made before the profile was entered
-                    key = (op, id(origin[0]), origin[1])
-            try:
-                cell = phase.cells[key]
-            except KeyError:
-                cell = _new_cell(phase, key, op, kind, origin)
-            times = cell.times
-            times.append(t1 - t0 if not phase.may_nest else self._own_time(kind, t0, t1 - t0))
-            for y in outputs:
-                if y is not None:
-                    cell.sizes.append(y.nbytes)
-            if not len(times) - 1 & _LOOK_EVERY:
-                if promotes(op, inputs, outputs):
-                    cell.promotes(origin or _origin_of(event))
-                if len(times) >= _BATCH:
-                    with lock:
-                        cell.fold()
-
-        return hear
+    def _fold(self, cell: Cell) -> None:
+        with self._lock:
+            cell.fold()
 
     def _hear_more(self, event: tuple) -> None:
         """Count it, and do what costs more: follow memory, report in between."""
         self._count_event(event)
         if self.memory is not None:
-            self.memory.hear(event, _origin_of(event))
+            self.memory.hear(event, origin_of(event))
         if self._every is not None and self._outputs is not None:
             self._count += 1
             if self._count >= self._every:
@@ -273,7 +244,8 @@ class profile(metaclass=CalledFirst):
     def reset(self) -> None:
         """Forget everything counted so far."""
         with self._lock:
-            self._forward.cells, self._backward.cells = {}, {}
+            self._forward.cells.clear()
+            self._backward.cells.clear()
             self._wall, self._since = 0, perf_counter_ns()
 
     def as_dict(self) -> dict[str, Any]:
@@ -305,19 +277,6 @@ class profile(metaclass=CalledFirst):
         return profile_table.text(
             self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )
-
-
-def _new_cell(phase: Phase, key: Any, op: str, kind: str, origin: tuple | None) -> Cell:
-    if len(phase.cells) >= _MOST_CELLS:
-        key, origin = op, None
-    return phase.cells.setdefault(key, Cell(op, kind, origin))
-
-
-def _origin_of(event: tuple) -> tuple | None:
-    node = event[4]
-    if node is not None and node.origin is not None:
-        return node.origin
-    return capture_origin() if event[0] == "forward" else None
 
 
 def _place(origin: tuple | None) -> str:

@@ -108,6 +108,99 @@ def test_a_profile_without_lines_names_the_promoting_line_too():
     assert row.promoted and row.promoted_at[0].partition("test_switches.py:")[1]
 
 
+def single(shape=3, grad=True):
+    return mg.tensor(np.ones(shape, "float32"), requires_grad=grad)
+
+
+WIDE = np.ones(3)
+
+
+class Widened(mg.Function):
+    """Its backward makes float64 of vectors of five numbers."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.astype("float64") if g.shape == (5,) else g
+
+
+# name: (an op's ordinary call, the call that promotes, its op)
+PROMOTING = {
+    "a NumPy float64": (lambda x: x * 2.0, lambda x: x * np.float64(2.0), "mul"),
+    "an array": (lambda x: x + x, lambda x: x + WIDE, "add"),
+    "a wide parameter": (
+        lambda x: x * x,
+        lambda x: x * mg.tensor(WIDE, requires_grad=True),
+        "mul",
+    ),
+    "narrow data": (
+        lambda x: mg.tensor(WIDE, requires_grad=True) * WIDE,
+        lambda x: mg.tensor(WIDE, requires_grad=True) * single(grad=False),
+        "mul",
+    ),
+    "integers": (lambda x: x * 1, lambda x: x * np.arange(3), "mul"),
+    "a list": (
+        lambda x: mg.concatenate([x, x]),
+        lambda x: mg.concatenate([x, WIDE]),
+        "concatenate_arrays",
+    ),
+    "three arguments": (
+        lambda x: mg.where(WIDE > 0, x, x),
+        lambda x: mg.where(WIDE > 0, x, WIDE),
+        "where",
+    ),
+    "complex": (lambda x: x * 1j, lambda x: x * np.complex128(1j), "mul"),
+}
+
+
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("name", PROMOTING)
+def test_one_promotion_is_told_whichever_call_it_is(name, recorded, lines):
+    ordinary, promoting, op = PROMOTING[name]
+    for at in (0, 1, 2, 63, 64, 65, 66):
+        with mg.profile(lines=lines) as prof, mg.set_grad_enabled(recorded):
+            x = single()
+            for i in range(70):
+                (promoting if i == at else ordinary)(x)
+        told = {row.op for row in prof.rows() if row.promoted}
+        assert told == {op}, f"call {at}"
+        assert "test_switches.py:" in prof.table().partition("float64 was made")[2], f"call {at}"
+
+
+@pytest.mark.parametrize("at", [0, 1, 64, 65, 69])
+def test_one_promotion_in_a_backward_is_told_whichever_call_it_is(at):
+    with mg.profile() as prof:
+        for i in range(70):
+            Widened.apply(single(5 if i == at else 3)).sum().backward()
+    assert {(row.op, row.phase) for row in prof.rows() if row.promoted} == {("Widened", "backward")}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_a_program_of_one_dtype_promotes_nothing(dtype):
+    x = mg.tensor(np.linspace(0.5, 1, 6).astype(dtype).reshape(2, 3), requires_grad=True)
+    with mg.profile() as prof:
+        for _ in range(2):
+            parts = mg.split(mg.concatenate([x * 2, x + x, 1 - x]), 3)
+            y = parts[0] @ parts[1].T + mg.where(np.eye(2) > 0, 0, parts[2][:, :2])
+            y.abs().sum().backward()
+            mg.astype(y, "complex128")
+    assert not any(row.promoted for row in prof.rows())
+
+
+def test_bytes_are_those_of_every_call():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 50, 200)
+    with mg.profile() as prof, mg.no_grad():
+        for size in sizes:
+            mg.tanh(mg.zeros(int(size)))
+    (row,) = [row for row in prof.rows() if row.op == "tanh"]
+    assert (row.calls, row.bytes) == (200, 8 * sizes.sum())
+
+
 def test_ops_inside_transforms_are_heard():
     def f(x):
         return (mg.exp(x) * x).sum()
