@@ -49,10 +49,16 @@ def pull_on_host(name: str) -> Callable:
     return add
 
 
+def own_code() -> set[str]:
+    """The names of the ops that have compiled code beside that made of their words."""
+    for name in [*ROOMS, "elements"]:
+        importlib.import_module(f"{__package__}.{name}")
+    return {*_forwards, *joint_pulls}
+
+
 def install() -> None:
     """Give the ops their compiled forwards, and a backward its compiled rules."""
-    for name in ROOMS:
-        importlib.import_module(f"{__package__}.{name}")
+    own_code()
     elements = importlib.import_module(f"{__package__}.elements")
     for name, fn in elements.rows_of_the_table():
         _put_in_front(getattr(op, name), fn, None)

@@ -1,7 +1,12 @@
 """Wrong rules at the ends of the number line: at infinity, at huge and at subnormal numbers."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
+from ..backends.optional import optional
+from ..fusion import trace
 from .plant import Plant, plant, vectors
 
 
@@ -38,7 +43,63 @@ def _at_least_0(x):
     return np.maximum(x, 0)
 
 
+def _limited(x):
+    """x between −1 and 1, the limits by name."""
+    return np.clip(x, a_min=-1.0, a_max=1.0)
+
+
+_LIMITED = {
+    "forward": _limited, "kind": "elementwise", "samples": vectors(5),
+    "right": {"x": lambda g, x: g * (1 - (np.abs(x) >= 1))},
+    "wrong": {"x": lambda g, x: g * (1 - (np.abs(x) >= 1))},
+}  # fmt: skip
+_SOFT_SIGN = {"x": lambda g, x: g * np.where(x == 0, 1.0, 1 / np.square(1 + np.abs(x)))}
+
+
+def _soft_sign(x):
+    """x/(1 + |x|), which is the sign of x at infinity."""
+    finite = np.abs(x) < np.inf
+    return np.where(finite, np.where(finite, x, 0) / (1 + np.abs(x)), np.sign(x))
+
+
+@contextmanager
+def _recorded(function: Callable, instead: Callable) -> Iterator[None]:
+    """A function of NumPy's is recorded in another way."""
+    before = trace._FUNCTIONS[function]
+    trace._FUNCTIONS[function] = instead
+    try:
+        yield
+    finally:
+        trace._FUNCTIONS[function] = before
+
+
+@contextmanager
+def _written(word: str, text: str) -> Iterator[None]:
+    """Compiled loops compute a function by another text."""
+    from ..compiled import writer
+
+    before = writer._WORDS[word]
+    writer._WORDS[word] = text
+    try:
+        yield
+    finally:
+        writer._WORDS[word] = before
+
+
+_COMPILED: list[Plant] = [
+    plant(
+        "quotient for sign", "compiled loops take x/|x| for the sign of x, NaN at infinity",
+        forward=_soft_sign, kind="elementwise", samples=vectors(5), dtypes=("float64", "float32"),
+        right=_SOFT_SIGN, wrong=_SOFT_SIGN,
+        while_wrong=lambda: _written("sign", "{0} / abs({0})"),
+    ),
+]  # fmt: skip
 ENDS: list[Plant] = [
+    *(_COMPILED if optional("numba") is not None else ()),
+    plant(
+        "limits by name", "a fused function overlooks the limits of clip that are given by name",
+        **_LIMITED, while_wrong=lambda: _recorded(np.clip, lambda x, *_, **__: x),
+    ),
     plant(
         "0 · ∞", "the derivative of e^−|x| as a quotient by x, NaN at infinity", **_BELL,
         right=_SLOPE, wrong={"x": lambda g, x, y: -g * (y * np.abs(x)) / np.where(x == 0, 1, x)},

@@ -78,11 +78,16 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("zeros beside", "K27"), ("row by column", "K18"), ("second at ties", "K27"),
         ("second if negative", "K27"), ("detached tangent", "K23"), ("numbers in a batch", "K23"),
         ("scattered batch", "K23"), ("matrix returned", "K9"), ("seed set", "samples"),
-        ("print options", "K3"), ("inference", "K20"),
+        ("print options", "K3"), ("inference", "K20"), ("limits by name", "K29"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):
     assert check in judge(BY_NAME[name]).caught_by
+
+
+def test_a_wrong_text_of_compiled_loops_is_found():
+    pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
+    assert judge(BY_NAME["quotient for sign"]).caught_by == ("K29",)
 
 
 def test_planted_ops_never_enter_the_registry():

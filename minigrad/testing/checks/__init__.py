@@ -1,4 +1,4 @@
-"""The checks K1–K27 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K29 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
@@ -7,6 +7,7 @@ from . import (
     conditions,
     cotangent,
     device,
+    edges,
     first,
     forward,
     kinks,
@@ -54,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     calls.k25,
     axes.k26,
     ranges.k27,
+    edges.k29,
 )
 
 __all__ = ["CHECKS", "Check"]
