@@ -96,6 +96,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="minigrad-watchdog", daemon=True)
         self._thread.start()
         self._previous_hook, sys.excepthook = sys.excepthook, self._on_exception
+        self._previous_exit, os._exit = os._exit, self._on_exit
         self._process = os.getpid()
         atexit.register(self._leave)
         if hasattr(os, "register_at_fork"):
@@ -125,9 +126,23 @@ class Watchdog:
         sys.stderr.flush()
         if os.getpid() != self._process:  # a forked child
             return
+        last = traceback.format_exception_only(kind, error)[-1].strip()
+        self._end_the_job(f"{last[:600]} ({self._where()})")
+
+    def _on_exit(self, status: int) -> None:
+        """os._exit of a rank: a job without it is no success, whatever the launcher would say."""
+        if os.getpid() == self._process and not self._ended.is_set():
+            sys.stderr.write(
+                f"minigrad.distributed: rank {self.world.rank} of {self.world.size} called "
+                f"os._exit({status}) {self._where()}: the job ends; leave by sys.exit\n"
+            )
+            self._end_the_job(f"os._exit({status}) ({self._where()})")
+        self._previous_exit(status)
+
+    def _end_the_job(self, raised: str) -> None:
+        """Tell the others why, give them a moment to say so, and abort."""
         if not self.verdict:
-            last = traceback.format_exception_only(kind, error)[-1].strip()
-            self._raised = f"{last[:600]} ({self._where()})"
+            self._raised = raised
             self._wake.set()
         self._ended.wait(_GRACE + 20 * INTERVAL)
         self._abort()

@@ -70,6 +70,15 @@ def test_a_rank_that_ends_early_is_named(job):
     assert "rank 1 ended the program while rank 0 waits in all_reduce of gradients" in output
 
 
+@pytest.mark.parametrize("phase", ["start", "backward", "end"])
+def test_a_rank_that_leaves_by_os_exit_ends_the_job_without_success(job, phase):
+    done = job(2, "faults", "leave", phase, timeout=BOUND)
+    assert done.code != 0 and "the end of rank 1" not in done.output
+    output = done.output
+    assert "rank 1 of 2 called os._exit(0) in" in output
+    assert "rank 0 of 2 stops, because rank 1 raised os._exit(0)" in output
+
+
 def test_models_of_other_shapes_are_named_at_the_start(job):
     output = failed(job, "shapes", "never")
     assert output.count("rank 0 has parameter 0.weight float32 (6, 4)") >= 2
