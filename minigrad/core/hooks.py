@@ -10,7 +10,8 @@ order is always the same. At an inner tensor:
 
 At a leaf:
 
-    tensor hooks → multi-grad hooks → `.grad` is updated → post-accumulate hooks → leaf-ready hooks
+    tensor hooks → multi-grad hooks → `.grad` is updated → post-accumulate hooks → leaf-ready hooks,
+    that of the call (leaf_ready= of backward, grad and gradients) before those registered
 
 engine/hooked.py runs them. While `registered` is 0 a backward does not look for any.
 """
@@ -75,14 +76,19 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
     """Put hooks (place, kind, fn) where they belong; one handle removes them all."""
     global registered
     for _, kind, fn in placed:
-        if not callable(fn[0].fn if kind == "multi" else fn):
-            raise TypeError(f"a hook is a function of the gradient, got {fn!r}")
+        require_function(fn[0].fn if kind == "multi" else fn)
     made = [(place, Hook(kind, fn)) for place, kind, fn in placed]
     with _lock:
         for place, hook in made:
             registered += 1
             _put(place, hook)
     return HookHandle(made)
+
+
+def require_function(fn: Any) -> None:
+    """TypeError for a hook that is none."""
+    if not callable(fn):
+        raise TypeError(f"a hook is a function of the gradient, got {fn!r}")
 
 
 def _put(place: Any, hook: Hook) -> None:

@@ -33,6 +33,8 @@ def backward(
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
+    *,
+    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
 ) -> None:
     """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
 
@@ -47,6 +49,9 @@ def backward(
     workers       for "parallel": how many threads take part (None: mg.get_num_threads())
     min_work      for "parallel": the estimated microseconds from which a node may go to another
                   thread (None: a measured default; 0: every node may)
+    leaf_ready    fn(leaf, gradient), a hook of this call alone: called for each leaf as soon as its
+                  gradient is complete, behind its other hooks but those registered for the same
+                  moment. It gets a copy of this backward's gradient, not the sum in `.grad`.
 
     If the backward raises, leaves whose gradient was complete have the new value, others the old.
     Inside a transform of mg.func a tensor of that transform is an error (TransformError): leaves
@@ -78,7 +83,7 @@ def backward(
     wanted = None if inputs is None else set(chosen)
     run_backward(
         tensors, gradients, deposit, wanted, retain_graph, create_graph, deposits=True,
-        engine=engine, workers=workers, min_work=min_work,
+        engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip
 
 
@@ -96,6 +101,7 @@ def grad(
     materialize_grads: bool = False,
     only_inputs: bool = True,
     is_grads_batched: bool = False,
+    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
@@ -119,7 +125,7 @@ def grad(
     found: dict[Any, Any] = {}
     run_backward(
         outputs, grad_outputs, found.__setitem__, set(places), retain_graph, create_graph,
-        engine=engine, workers=workers, min_work=min_work,
+        engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip
     results, given = [], set()
     for i, (x, place) in enumerate(zip(wanted, places, strict=True)):
@@ -173,6 +179,7 @@ def run_backward(
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
+    leaf_ready: Callable | None = None,
 ) -> None:
     """One backward: seeds, order, checks before anything changes, then the walk.
 
@@ -180,6 +187,8 @@ def run_backward(
     """
     if engine != "serial" or workers is not None or min_work is not None:
         require_engine(engine, workers, min_work)
+    if leaf_ready is not None:
+        hooks.require_function(leaf_ready)
     seeds = seeds_of(listed(tensors), gradients, create_graph)
     list_places, walk = way_of(engine)
     order = list_places(seeds)
@@ -193,9 +202,12 @@ def run_backward(
         _refuse_released(order)
         if versions.last_write:
             versions.refuse_changed(order if leads is None else leads)
-        with _mode(order, seeds, create_graph), paused():  # in the dtypes of the forward
+        with_hooks = leaf_ready is not None or _has_hooks(order)
+        with _mode(with_hooks, seeds, create_graph), paused():  # in the dtypes of the forward
             work = Pass(order, seeds, reach, wanted, leads, release, create_graph, deposits)
             work.workers, work.min_work = workers, min_work
+            if with_hooks:
+                work.hooks = hooked.Hooks(order, wanted, leads, deposits, leaf_ready)
             if running > _NESTED and stack_runs_out():
                 on_new_stack(lambda: _walk(work, walk))
             else:
@@ -205,11 +217,11 @@ def run_backward(
         claims.forget(mine)
 
 
-def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
+def _mode(with_hooks: bool, seeds: dict, create_graph: bool) -> Any:
     """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
     if create_graph:
         return modes.enable_grad()
-    plain = _has_hooks(order) and not any(isinstance(g, Tensor) for g in seeds.values())
+    plain = with_hooks and not any(isinstance(g, Tensor) for g in seeds.values())
     return modes.no_grad() if plain else _AS_IT_IS
 
 
@@ -227,8 +239,7 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
             pull = events.around(pull)
         if modes.state.anomaly is not None:
             pull = anomaly.explained(pull)
-    if _has_hooks(work.order):
-        work.hooks = hooked.Hooks(work.order, work.wanted, work.leads, work.deposits)
+    if work.hooks is not None:
         pull = hooked.hooked_pull(pull, work.hooks.lock)
     work.pull = pull
     error = None

@@ -1,45 +1,154 @@
 """mg.gradients: the gradients of all tensors a loss depends on, as a value; no .grad changes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from numbers import Real
 from typing import Any
 
+from ..backends.device import array_module
 from ..core.errors import describe
 from ..core.graph import Leaf
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from .api import run_backward
 
 
-class GradStore(Mapping):
-    """The gradients of one backward: a mapping from the leaves that it reached, oldest first, to
-    their gradients. Inner tensors are found too, but not listed: a graph does not keep them.
+class GradStore(MutableMapping):
+    """Gradients as a value: a mapping from tensors to their gradients, in the order of the tensors'
+    making. mg.gradients(loss) makes one of a backward, mg.GradStore() an empty one.
 
-    It keeps the gradients, by the number of each place in the graph, but not the graph. Two stores
-    are equal only if they are one: tensors have no single truth value.
+    Of a backward the leaves that it reached are listed. Gradients of inner tensors are found too,
+    but not listed: it keeps them by the number of each place in the graph, and not the graph. Two
+    stores are equal only if they are one: tensors have no single truth value.
+
+        store = mg.GradStore()
+        for batch in batches:
+            store += mg.gradients(loss(batch))     # adds per tensor; what one lacks counts as zero
+        store = store / len(batches)
+        for x, g in store.items():
+            x.grad = g
+
+    store[x] = g    sets a gradient, of x's shape, dtype and device; `del`, `pop`, `clear` drop some
+    store.add(x, g)  adds g to that of x, which is zero where there is none
+    a + b, a * 2.0, a / n, a.copy()  new stores, which share no memory with a and b
+    a.detach()      constant gradients, of those that create_graph has recorded; the same memory
+
+    A store may be pickled and deep-copied with its leaves.
     """
 
     __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __array_ufunc__ = None  # np.float64(2) * store is store * 2
 
-    def __init__(self, found: dict[int, Tensor], leaves: Sequence[Tensor]):
-        self._found = found
-        self._leaves = leaves
+    def __init__(self, gradients: Mapping[Tensor, Any] | Iterable[tuple[Tensor, Any]] = ()):
+        self._found: dict[int, Tensor] = {}  # by the number of a place
+        self._listed: dict[int, Tensor] = {}  # the tensors at those that are known
+        self.update(gradients)
 
     def __getitem__(self, x: Tensor) -> Tensor:
-        node = getattr(x, "node", None)
-        g = None if node is None else self._found.get(node.number)
+        g = self._found.get(_number(x))
         if g is None:
             raise KeyError(f"no gradient for {_why_none(x)}")
         return g
 
+    def __setitem__(self, x: Tensor, g: Any) -> None:
+        fitting = _fitting(x, g)
+        self._found[_number(x)], self._listed[_number(x)] = fitting, x
+
+    def __delitem__(self, x: Tensor) -> None:
+        self[x]  # a KeyError says why there is none
+        del self._found[_number(x)]
+        self._listed.pop(_number(x), None)
+
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self._leaves)
+        return iter([self._listed[number] for number in sorted(self._listed)])
 
     def __len__(self) -> int:
-        return len(self._leaves)
+        return len(self._listed)
 
     def __repr__(self) -> str:
         return f"<GradStore of {len(self)} leaves' gradients>"
+
+    def clear(self) -> None:
+        """Make it empty: the gradients of inner tensors go too."""
+        self._found.clear()
+        self._listed.clear()
+
+    def add(self, x: Tensor, g: Any) -> None:
+        """Add g to the gradient of x; where there is none, the store gets a copy of g."""
+        g, known = _fitting(x, g), self._found.get(_number(x))
+        self[x] = g.copy() if known is None else known + g
+
+    def copy(self) -> "GradStore":
+        """A store of copies."""
+        return self._of_each(Tensor.copy)
+
+    __copy__ = copy
+
+    def detach(self) -> "GradStore":
+        """A store of the same gradients as constants; it shares their memory."""
+        return self._of_each(Tensor.detach)
+
+    def __add__(self, other: Any) -> "GradStore":
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        sums = GradStore()
+        sums += self
+        sums += other
+        return sums
+
+    __radd__ = __add__
+
+    def __iadd__(self, other: Any) -> "GradStore":
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        other = other if isinstance(other, GradStore) else GradStore(other)
+        for number, g in [*other._found.items()]:
+            known = self._found.get(number)
+            self._found[number] = g.copy() if known is None else known + g
+        self._listed |= other._listed
+        return self
+
+    def __mul__(self, factor: Any) -> "GradStore":
+        if not isinstance(factor, Real):
+            return NotImplemented
+        factor = float(factor)  # one of NumPy's would widen float32
+        return self._of_each(lambda g: g * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> "GradStore":
+        if not isinstance(divisor, Real):
+            return NotImplemented
+        divisor = float(divisor)
+        return self._of_each(lambda g: g / divisor)
+
+    def _of_each(self, fn: Callable[[Tensor], Tensor]) -> "GradStore":
+        made = GradStore()
+        made._found = {number: fn(g) for number, g in self._found.items()}
+        made._listed = dict(self._listed)
+        return made
+
+    def __reduce__(self) -> tuple:
+        return GradStore, ([(x, g) for x, g in self.items() if x.is_leaf],)
+
+
+def _number(x: Any) -> int:
+    """The number of the tensor's place in the graph; -1 where it has none."""
+    node = getattr(x, "node", None)
+    return -1 if node is None else node.number
+
+
+def _fitting(x: Any, g: Any) -> Tensor:
+    """g as a tensor, an array copied; an error unless it can be the gradient of x."""
+    if _number(x) < 0:
+        raise TypeError(f"a GradStore holds no gradient of {_why_none(x)}")
+    if not isinstance(g, Tensor):
+        g = wrap(array_module(g).array(g))
+    if (g.shape, g.dtype, g.device) != (x.shape, x.dtype, x.device):
+        raise ValueError(
+            f"a gradient is like its tensor, {describe(x)} on {x.device}; got {describe(g)} on "
+            f"{g.device}"
+        )
+    return g
 
 
 def _why_none(x: Any) -> str:
@@ -61,18 +170,19 @@ def gradients(
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
+    *,
+    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
 ) -> GradStore:
     """∂(Σ gradients · tensors)/∂x for every tensor x that they depend on, themselves included.
 
     `.grad` is not touched. The options are those of mg.backward.
     """
-    found: dict[int, Tensor] = {}
-    leaves: list[Leaf] = []
+    store = GradStore()
 
     def keep(place: Any, g: Any) -> None:
-        found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
-        if isinstance(place, Leaf):
-            leaves.append(place)
+        store._found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
+        if isinstance(place, Leaf) and (x := place.tensor()) is not None:
+            store._listed[place.number] = x
 
     def of_tensors(order: Sequence) -> set:
         """All places but nodes with several outputs: each output has its own Port."""
@@ -80,8 +190,6 @@ def gradients(
 
     run_backward(
         tensors, gradients, keep, of_tensors, retain_graph, create_graph,
-        engine=engine, workers=workers, min_work=min_work,
+        engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip
-    leaves.sort(key=attrgetter("number"))
-    alive = [leaf.tensor() for leaf in leaves]
-    return GradStore(found, [x for x in alive if x is not None])
+    return store

@@ -29,12 +29,23 @@ class Hooks:
 
     wanted, leads   as in serial.run: hooks run only where this backward computes a gradient
     deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
+    leaf_ready      a hook of this call alone, fn(leaf, gradient); None for none
     lock            held while a hook runs, so that hooks of a parallel backward run one at a time
     """
 
-    def __init__(self, order: list, wanted: set | None, leads: dict | None, deposits: bool):
+    def __init__(
+        self,
+        order: list,
+        wanted: set | None,
+        leads: dict | None,
+        deposits: bool,
+        leaf_ready: Callable | None = None,
+    ):
         self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
+        self.wanted = wanted
         self.deposits = deposits
+        self.leaf_ready = leaf_ready
+        self.arrived: dict[Any, Tensor] = {}  # leaf -> its gradient, a copy, for leaf_ready
         self.lock = Lock()
         self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
         self.several = _MultiGrads([place for place in order if place in self.reached])
@@ -53,27 +64,39 @@ class Hooks:
 
     def stands_at(self, place: Any) -> bool:
         """Whether hooks run at this place, in this backward."""
-        return bool(getattr(place, "hooks", ())) and place in self.reached
+        has_hooks = getattr(place, "hooks", ()) or (
+            self.leaf_ready is not None and place.__class__ is Leaf
+        )
+        return bool(has_hooks) and place in self.reached
 
     def before(self, place: Any, g: Any) -> Any:
         """The total at the place after its tensor hooks; None where no gradient came."""
         if g is not None:
             g = _total(place, g)
         self.several.arrive(place, g)
+        if g is not None and self.leaf_ready is not None and place.__class__ is Leaf:
+            self.arrived[place] = g if isinstance(g, Tensor) else Tensor(g.copy())
         return g
 
     def after(self, leaf: Any) -> None:
-        """Run the leaf-ready hooks of a leaf whose gradient is complete."""
-        if self.deposits and leaf in self.reached:
-            outer = getattr(hooks.running, "afterwards", None)
-            hooks.running.afterwards = self.afterwards
-            try:
-                for fn in hooks.of(leaf, "ready"):
-                    tensor = leaf.tensor()
-                    if tensor is not None:
-                        _run(fn, tensor)
-            finally:
-                hooks.running.afterwards = outer
+        """Run the leaf-ready hooks of a leaf whose gradient is complete: first that of the call."""
+        g = self.arrived.pop(leaf, None)
+        registered = self.deposits and leaf in self.reached
+        if g is None and not registered:
+            return
+        outer = getattr(hooks.running, "afterwards", None)
+        hooks.running.afterwards = self.afterwards
+        try:
+            tensor = leaf.tensor()
+            if g is not None and tensor is not None and tensor.node is leaf:
+                _run(self.leaf_ready, tensor, g)
+            del tensor
+            for fn in hooks.of(leaf, "ready") if registered else ():
+                tensor = leaf.tensor()
+                if tensor is not None:
+                    _run(fn, tensor)
+        finally:
+            hooks.running.afterwards = outer
 
     def finish(self) -> None:
         """Call the functions that leaf-ready hooks gave to call_after_backward."""

@@ -13,7 +13,7 @@ tape_record.py records; tape_listing.py prints; tape_program.py replays on new i
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.locks import Lock
@@ -72,12 +72,15 @@ class Tape(Record):
         retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Tensor | Sequence[Tensor] | None = None,
+        leaf_ready: Callable | None = None,
     ) -> None:
         """mg.backward(...), in the order of this tape. What create_graph records, it records too.
 
         TapeError where `tensors` depend on results that this tape has not recorded.
         """
-        api.backward(tensors, gradients, retain_graph, create_graph, inputs, engine=self)
+        api.backward(
+            tensors, gradients, retain_graph, create_graph, inputs, self, leaf_ready=leaf_ready
+        )
 
     def grad(
         self,
@@ -87,11 +90,13 @@ class Tape(Record):
         retain_graph: bool | None = None,
         create_graph: bool = False,
         allow_unused: bool = False,
+        leaf_ready: Callable | None = None,
     ) -> Any:
         """mg.grad(...), in the order of this tape."""
         return api.grad(
-            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, engine=self
-        )
+            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, self,
+            leaf_ready=leaf_ready,
+        )  # fmt: skip
 
     def walk(self, work: Pass) -> None:
         """Run one backward, as the serial engine does."""
