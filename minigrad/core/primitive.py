@@ -36,6 +36,7 @@ from .plain_call import plain_call, watched_call
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
+from .residuals import twin
 from .rules import RESERVED, Differentiable
 from .signature import check_partials, split_signature
 from .spelling import in_own_names
@@ -92,6 +93,7 @@ class Primitive(Extensible, Differentiable):
         self.optional = frozenset(optional)
         self.defaults = defaults or {}
         self.kind = kind
+        self.of_elements = kind == "elementwise"  # of its twin with residuals too
         self.outputs = outputs
         self.residuals = tuple(residuals)
         self.when_missing = ""  # what else may be meant by a call that lacks an argument
@@ -284,34 +286,8 @@ class Primitive(Extensible, Differentiable):
 
     @cached_property
     def with_residuals(self) -> "Primitive":
-        """This op with its residuals as further outputs, for a level that records above this one.
-
-        Its rules are the same functions, fed from the first output and its cotangent.
-        """
-        outputs = ("y", *self.residuals)
-        twin = Primitive(
-            self.forward, self.name, self.arrays, constants=self.constants,
-            optional=self.optional, defaults=self.defaults, outputs=len(outputs),
-            variadic=self.variadic,
-        )  # fmt: skip
-
-        def fed_from_outputs(rule: Rule) -> Rule:
-            others = [name for name in rule.names if name not in ("g", *outputs)]
-
-            def fn(g: list, y: tuple, *values: Any) -> Any:
-                known = dict(zip(others, values, strict=True)) | dict(zip(outputs, y, strict=True))
-                first = np.zeros_like(y[0]) if g[0] is None else g[0]
-                flip = self.kind == "elementwise" and first.dtype.kind == "c"  # see plan.py
-                known["g"] = first.conj() if flip else first
-                c = rule.fn(*[known[name] for name in rule.names])
-                return c.conj() if flip else c
-
-            return Rule(fn, ("g", "y", *others))
-
-        twin.rules = {name: fed_from_outputs(rule) for name, rule in self.rules.items()}
-        twin.joint = fed_from_outputs(self.joint) if self.joint else None
-        twin.batch_rule = self.batch_rule  # it calls the op it is given, and so has all outputs
-        return twin
+        """This op with its residuals as further outputs, for a level that records above this one."""
+        return twin(self)
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:

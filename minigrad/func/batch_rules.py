@@ -53,10 +53,6 @@ def _matmul(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return y
 
 
-def _same_shape(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    return op(*align(xs, batched), **params)
-
-
 def _like(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     shape = params["shape"]
     if shape is not None:
@@ -70,8 +66,6 @@ _RULES = {
     _swapaxes: "swapaxes",
     _expand_dims: "expand_dims",
     _matmul: "matmul",
-    # gelu is elementwise, but beside its residual (Primitive.with_residuals) it no longer says so
-    _same_shape: "gelu",
     _like: "zeros_like ones_like full_like empty_like",
 }
 

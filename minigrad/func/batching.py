@@ -76,7 +76,7 @@ class Batched(NoLeaf, Tensor):
             y = run_random(cls, op, xs, batched, params)
         elif op.batch_rule is not None:
             y = op.batch_rule(op, xs, batched, {**op.defaults, **params})
-        elif op.kind == "elementwise":
+        elif op.of_elements:
             y = op(*align(xs, batched), **params)
         else:
             y = one_by_one(op, xs, batched, params)

@@ -17,6 +17,7 @@ from ..core.create import as_tensor
 from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, describe
 from ..core.numpy_protocol import warn_of_storing
 from ..core.registry import op as ops
+from ..core.residuals import with_residuals
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
@@ -114,9 +115,9 @@ def _push(op: Any, xs: list, ts: list, params: dict) -> tuple:
 
 def _push_elementwise(op: Any, xs: list, ts: list, params: dict) -> tuple:
     """ty = Σ pᵢ tᵢ, with the partials of the calculus table."""
-    y = op(*xs, **params)
+    y, *residuals = with_residuals(op, xs, params) if op.residuals else (op(*xs, **params),)
     known = {**op.defaults, **params, **dict(zip(op.arrays, xs, strict=True)), "y": y}
-    known |= dict.fromkeys(op.residuals)  # None: an elementwise rule does without
+    known |= zip(op.residuals, residuals, strict=True)
     terms = []
     for name, t in zip(op.arrays, ts, strict=True):
         if t is not None:

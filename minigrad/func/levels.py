@@ -19,6 +19,7 @@ from typing import Any
 from ..backends.threads import Local, identity
 from ..core import joined, modes
 from ..core.errors import TransformError, describe
+from ..core.residuals import with_residuals
 from ..core.tensor import Tensor, wrap
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
@@ -55,7 +56,9 @@ class LevelTensor(Tensor):
         """Let the doorway record the call, with the op itself, one level down, as its forward."""
         cls.require_life(op)
         watch.args = tuple(lifted(x, cls) for x in args)
-        watch.forward = op.with_residuals if op.residuals else op
+        watch.forward = op
+        if op.residuals:
+            watch.forward = lambda *xs, **params: with_residuals(op, xs, params)
         watch.kind = cls
 
     @classmethod
