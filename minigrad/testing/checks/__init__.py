@@ -14,6 +14,7 @@ from . import (
     layout,
     memory,
     messages,
+    nestings,
     ownership,
     precision,
     ranges,
@@ -55,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     calls.k25,
     axes.k26,
     ranges.k27,
+    nestings.k28,
     edges.k29,
 )
 
