@@ -93,7 +93,6 @@ class Primitive(Extensible, Differentiable):
         self.optional = frozenset(optional)
         self.defaults = defaults or {}
         self.kind = kind
-        self.of_elements = kind == "elementwise"  # of its twin with residuals too
         self.outputs = outputs
         self.residuals = tuple(residuals)
         self.when_missing = ""  # what else may be meant by a call that lacks an argument
@@ -286,7 +285,7 @@ class Primitive(Extensible, Differentiable):
 
     @cached_property
     def with_residuals(self) -> "Primitive":
-        """This op with its residuals as further outputs, for a level that records above this one."""
+        """This op with its residuals as further outputs, for a level that records above it."""
         return twin(self)
 
 

@@ -33,13 +33,13 @@ def twin(op: Any) -> Any:
     entry = type(op)(
         lambda *arrays, **params: _flat(op, arrays, params), op.name, op.arrays,
         constants=op.constants, optional=op.optional, defaults=op.defaults,
+        kind="elementwise" if op.kind == "elementwise" else "",
         outputs=count + len(op.residuals), variadic=op.variadic, differentiable=op.tracked != 0,
     )  # fmt: skip
     entry.called = op.called
     entry.rules = {name: _fed(op, rule, count) for name, rule in op.rules.items()}
     entry.joint = _fed(op, op.joint, count) if op.joint else None
     entry.batch_rule = op.batch_rule  # it calls the op it is given, and so has all outputs
-    entry.of_elements = op.of_elements
     return entry
 
 
@@ -56,7 +56,7 @@ def _fed(op: Any, rule: Rule, count: int) -> Rule:
 
     def fn(g: list, y: tuple, *values: Any) -> Any:
         own = [*g[:count]]
-        if all([c is None for c in own]):  # a residual alone was used, and that has no derivative
+        if all(c is None for c in own):  # a residual alone was used, and that has no derivative
             own[0] = np.zeros_like(y[0])
         flip = op.kind == "elementwise" and y[0].dtype.kind == "c"  # see pull_written_out
         if flip:

@@ -151,7 +151,7 @@ def pull_written_out(
     if op.joint is not None:
         lines.append(f" return needed({calls[0]}, {value['needs']})")
     else:
-        if op.kind == "elementwise":
+        if op.kind == "elementwise" and not op.outputs:
             lines.append(' if g.dtype.kind == "c":')
             lines.append("  g = g.conj()")
             conjugates = [call if call == "None" else f"({call}).conj()" for call in calls]

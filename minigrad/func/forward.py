@@ -106,7 +106,7 @@ def _push(op: Any, xs: list, ts: list, params: dict) -> tuple:
             op(*[*xs[:i], t, *xs[i + 1 :]], **params) for i, t in enumerate(ts) if t is not None
         ]
         return op(*xs, **params), _sum(terms)
-    if op.kind == "elementwise":
+    if op.kind == "elementwise" and not op.outputs:
         return _push_elementwise(op, xs, ts, params)
     if op.jvp_rule is not None:
         return _push_by_rule(op, xs, ts, params)

@@ -6,6 +6,7 @@ from typing import Any
 from ..backends import random
 from ..core import modes
 from ..core.errors import TransformError
+from ..core.registry import op as ops
 from ..core.tensor import wrap
 from ..ops.batching import full
 
@@ -78,5 +79,10 @@ def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict)
     if policy.policy == "same":  # one draw counts for all places along the batch axis
         xs = full(xs, batched)
         shared = tuple([a + 1 if a >= 0 else a + xs[0].ndim for a in params["shared"]])
-        return op(*xs, **{**params, "shared": (0, *shared)})
+        found = op(*xs, **{**params, "shared": (0, *shared)})
+        if not isinstance(found, tuple):
+            return found
+        # beside its residuals: a mask has one entry in front, and each example is to have it
+        size = (xs[0].shape[0],)
+        return tuple([ops.broadcast_to(y, shape=size + y.shape[1:]) for y in found])
     return op.batch_rule(op, xs, batched, params)

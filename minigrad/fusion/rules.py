@@ -22,7 +22,7 @@ def pull_fused(node: Node, g: Any, plan: Any) -> list:
     """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
     if places.several and hasattr(g, "device"):
         places.require_current(places.device_of(g))
-    if plan.op.kind != "elementwise":
+    if plan.op.kind != "elementwise" or plan.op.outputs:
         return plan.pull(g, node.saved)
     return feed_fused(plan, (g, *node.saved))  # type: ignore[misc]
 
@@ -35,7 +35,7 @@ def feed_fused(plan: Any, values: tuple) -> list:
 
 def contributions(plan: Any, values: tuple) -> list | None:
     """The same by one kernel; None where it cannot be one."""
-    if plan.op.kind != "elementwise":
+    if plan.op.kind != "elementwise" or plan.op.outputs:
         return None
     xp = array_module(values[0])
     if xp is np and launch.host is None:

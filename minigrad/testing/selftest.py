@@ -16,6 +16,7 @@ from .planted_calls import CALLS
 from .planted_conditional import CONDITIONAL
 from .planted_ends import ENDS
 from .planted_forms import FORMS
+from .planted_levels import LEVELS
 from .planted_mixed import MIXED
 from .planted_more import MORE
 from .planted_owned import OWNED
@@ -27,6 +28,7 @@ from .run import Outcome, check_spec
 
 PLANTS = (
     *NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS, *PLAIN,
+    *LEVELS,
 )  # fmt: skip
 
 

@@ -146,9 +146,11 @@ def test_a_gradient_wrong_at_the_samples_is_told_once_with_the_line_of_its_rule(
     finally:
         del specs["halved"]
     place = f"{__file__}:{halved.__code__.co_firstlineno}"
-    assert head == f"halved fails 6 checks: K2, K3, K17, K24, K25, K27\n  the rule for x: {place}"
+    assert (
+        head == f"halved fails 7 checks: K2, K3, K17, K24, K25, K27, K28\n  the rule for x: {place}"
+    )
     assert first.startswith("halved, K2 on sample 'shape 5': Jacobian: 5 of 25 entries")
-    assert same == "  the same in K3, K17, K24, K25, K27"
+    assert same == "  the same in K3, K17, K24, K25, K27, K28"
 
 
 def test_a_gradient_that_is_nan_at_the_samples_is_told_once():

@@ -6,8 +6,9 @@ import pytest
 from minigrad.core.registry import op as registry
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
-from minigrad.testing.run import check_one
+from minigrad.testing.run import check_one, load_samples
 from minigrad.testing.selftest import PLANTS, judge
+from minigrad.testing.spec import specs
 
 BY_NAME = {plant.name: plant for plant in PLANTS}
 
@@ -79,6 +80,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("second if negative", "K27"), ("detached tangent", "K23"), ("numbers in a batch", "K23"),
         ("scattered batch", "K23"), ("matrix returned", "K9"), ("seed set", "samples"),
         ("print options", "K3"), ("inference", "K20"), ("limits by name", "K29"),
+        ("residual in levels", "K28"), ("grad of grad", "K28"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):
@@ -88,6 +90,25 @@ def test_the_check_meant_for_a_fault_finds_it(name, check):
 def test_a_wrong_text_of_compiled_loops_is_found():
     pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
     assert judge(BY_NAME["quotient for sign"]).caught_by == ("K29",)
+
+
+@pytest.mark.parametrize(
+    "name", ["partial dropped", "cotangent dropped", "output a constant", "jvp of jvp",
+             "grad of vmap of grad"],
+)  # fmt: skip
+def test_k28_alone_finds_what_only_nests_of_transforms_show(name):
+    assert judge(BY_NAME[name]).caught_by == ("K28",)
+
+
+def test_k28_alone_finds_that_gelus_partial_is_dropped_in_nests():
+    load_samples()
+    registry.gelu.plans.clear()  # the twin with residuals, which is made when first asked for
+    try:
+        with BY_NAME["partial dropped"].while_wrong():
+            outcomes = [check_one(specs["gelu"], check, Context()) for check in CHECKS]
+    finally:
+        registry.gelu.plans.clear()
+    assert [outcome.check for outcome in outcomes if outcome.status == "fail"] == ["K28"]
 
 
 def test_planted_ops_never_enter_the_registry():

@@ -11,7 +11,7 @@ transform gives whole matrices, those of a ↦ S((x, w) + a₀ t + a₁ u), two 
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...core.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction, finite
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Arrays, Function, as_array, gradients, pulled_back
+from ..function import Arrays, Function, as_array, gradients
 from ..numeric import normal, pack
 from .base import check
 
@@ -35,17 +35,26 @@ PARTS = ("w", "f", "h")  # what f(x) is multiplied by: another variable, itself,
 def k28(case: Case) -> int:
     """Against finite differences, and each nesting against the others, vmap over each too.
 
-    At the fast level the first sample of each kind and each set of parameters, and vmap on the
-    first; at the full level all samples, and the three products each alone.
+    At the fast level the first sample of each kind and each set of parameters, with vmap and the
+    third order on the first; at the full level all of that on all samples, each of the three
+    products alone, and each argument alone.
     """
     function, rng = case.function(), case.rng("K28")
     if not function.xs or not sum(y.size for y in function.value(function.xs)):
         raise DoesNotApply("a sample without a differentiable argument and result")
     if not case.context.full and not is_first_of_its_parameters(case):
         raise DoesNotApply("other samples have the same parameters")
-    count = nestings_agree(function, rng, PARTS, mapped=case.context.full or is_first(case))
-    if case.context.full:
-        count += sum(nestings_agree(function, rng, (part,), mapped=False) for part in PARTS)
+    full = case.context.full
+    count, size = nestings_agree(function, rng, PARTS, whole=full or is_first(case))
+    alone = [
+        Function(function.fn, function.args, function.params, [i], function.names)
+        for i in function.positions
+    ]
+    for f, parts in (
+        *((function, (part,)) for part in PARTS if full),
+        *((f, PARTS) for f in alone if full and len(alone) > 1 and f.xs[0].size),
+    ):
+        count += nestings_agree(f, rng, parts, whole=False, size=size)[0]
     return count
 
 
@@ -65,25 +74,34 @@ def is_first_of_its_parameters(case: Case) -> bool:
 
 
 def nestings_agree(
-    function: Function, rng: np.random.Generator, parts: Sequence[str], mapped: bool
-) -> int:
-    """How many ways gave the second derivative of S; GradcheckError at the first that differs."""
+    function: Function, rng: np.random.Generator, parts: Sequence[str], whole: bool,
+    size: float = 0.0,
+) -> tuple[int, float]:  # fmt: skip
+    """(how many ways gave the second derivative of S, its size); an error at one that differs.
+
+    whole   under vmap too, and the third derivative
+    size    of the terms, where they may cancel: √x · √x has a second derivative of 0
+    """
     scalar = in_products(function, rng, parts)
     point = scalar.xs
     us, ts = normal(rng, point), normal(rng, point)
     u, t = pack(us), pack(ts)
     hu = check_direction(Gradient(scalar), point, ts, us, "second derivative, create_graph twice")
     ht = pack(Gradient(scalar).vjp(point, ts))
-    count = 1
     along = np.array([t, u]) @ np.stack([ht, hu], axis=1)  # [[tHt, tHu], [uHt, uHu]]
     sizes = np.abs([t, u]) @ np.abs(np.stack([ht, hu], axis=1))
-    for name, way in vectors(scalar, us).items():
-        _agree(pack(way(*_tensors(point))), hu, np.abs(hu).max(), name)
-        count += 1
-    for name, way in matrices(scalar, ts, us).items():
-        _agree(way(*_tensors(point)), along, sizes.max(), name)
-        count += 1
-    return count + (_under_vmap(scalar, us, ts, hu, along, sizes.max()) if mapped else 0)
+    ways, size = Ways(scalar, ts, us), max(size, float(np.abs(hu).max()))
+    total = max(size, float(sizes.max()))
+    for name, way in ways.vectors().items():
+        _agree(pack(way(*_tensors(point))), hu, size, name)
+    for name, way in ways.matrices().items():
+        _agree(way(*_tensors(point)), along, total, name)
+    if not whole:
+        return 9, size
+    third = pack(Gradient(scalar, us).vjp(point, us))
+    for name, way in ways.thirds().items():
+        _agree(pack(way(*_tensors(point))), third, max(size, np.abs(third).max()), name)
+    return 13 + _under_vmap(scalar, ways, hu, along, total), size
 
 
 def in_products(function: Function, rng: np.random.Generator, parts: Sequence[str]) -> Function:
@@ -125,102 +143,144 @@ def _largest(x: np.ndarray) -> float:
 
 
 class Gradient(Function):
-    """The gradient of a scalar, by a plain backward; its own derivative by create_graph."""
+    """The gradient of a scalar, by a plain backward; its own derivative by create_graph.
 
-    def __init__(self, scalar: Function):
+    With `us` the gradient of the scalar's derivative along these.
+    """
+
+    def __init__(self, scalar: Function, us: Arrays | None = None):
         super().__init__(scalar.fn, scalar.args, None, scalar.positions, scalar.names)
-        self.scalar = scalar
+        self.scalar, self.us = scalar, us
 
     def value(self, xs: Sequence[Any]) -> Arrays:
         return self.scalar.vjp(xs, [np.ones(())])
 
     def record(self, xs: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
-        leaves, ys = self.scalar.record(xs)
-        gs = gradients(leaves, ys, [Tensor(np.ones(()))], create_graph=True)
-        return leaves, [Tensor(np.zeros_like(x)) if g is None else g for x, g in zip(xs, gs)]
+        leaves, [y] = self.scalar.record(xs)
+        if self.us is not None:
+            y = _inner(self._of(leaves, y), self.us)
+        return leaves, self._of(leaves, y)
+
+    def _of(self, leaves: list[Tensor], y: Any) -> list[Any]:
+        gs = gradients(leaves, [y], [Tensor(np.ones(()))], create_graph=True)
+        return [Tensor(np.zeros_like(x.data)) if g is None else g for x, g in zip(leaves, gs)]
 
 
-def vectors(scalar: Function, us: Arrays) -> dict[str, Callable]:
-    """The ways to H u without a Jacobian, by name: point -> one array for each variable."""
-    from ... import func
+class Ways:
+    """The nestings that differentiate a scalar along directions, each a function of the point."""
 
-    places, directions = tuple(range(len(us))), tuple(_tensors(us))
-    gradient = func.grad(scalar.fn, places)
+    def __init__(self, scalar: Function, ts: Arrays, us: Arrays):
+        from ... import func
 
-    def along(gs: Sequence[Any]) -> Any:
-        return sum(op.sum(op.real(g * op.conj(u))) for g, u in zip(gs, directions, strict=True))
+        self.func, self.scalar, self.ts, self.us = func, scalar, ts, us
+        self.directions = tuple(_tensors(us))
 
-    def pulled(*point: Any) -> tuple:
-        return func.vjp(scalar.fn, *point)[1](Tensor(np.ones(())))
+    def gradient(self, f: Callable) -> Callable:
+        return self.func.grad(f, tuple(range(len(self.us))))
 
-    def pushed(*point: Any) -> Any:
-        return func.jvp(scalar.fn, point, directions)[1]
+    def pulled(self, f: Callable) -> Callable:
+        """The derivative of f along us, by reverse mode."""
+        gradient = self.gradient(f)
+        return lambda *point: _inner(gradient(*point), self.directions)
 
-    return {
-        "grad of grad": func.grad(lambda *point: along(gradient(*point)), places),
-        "grad of jvp": func.grad(pushed, places),
-        "jvp of grad": lambda *point: func.jvp(gradient, point, directions)[1],
-        "vjp of vjp": lambda *point: func.vjp(pulled, *point)[1](directions),
-    }
+    def pushed(self, f: Callable) -> Callable:
+        """The same by forward mode."""
+        return lambda *point: self.func.jvp(f, point, self.directions)[1]
 
+    def vectors(self) -> dict[str, Callable]:
+        """point -> H u, one array for each variable."""
+        func, f = self.func, self.scalar.fn
+        one = Tensor(np.ones(()))
+        once = lambda *point: func.vjp(f, *point)[1](one)
+        return {
+            "grad of grad": self.gradient(self.pulled(f)),
+            "grad of jvp": self.gradient(self.pushed(f)),
+            "jvp of grad": self.pushed(self.gradient(f)),
+            "vjp of vjp": lambda *point: func.vjp(once, *point)[1](self.directions),
+        }
 
-def matrices(scalar: Function, ts: Arrays, us: Arrays) -> dict[str, Callable]:
-    """The ways to a Hessian, by name: point -> [[tHt, tHu], [uHt, uHu]]."""
-    from ... import func
+    def thirds(self) -> dict[str, Callable]:
+        """point -> the gradient of uᵀHu."""
+        f = self.scalar.fn
+        return {
+            "grad of grad of grad": self.gradient(self.pulled(self.pulled(f))),
+            "grad of grad of jvp": self.gradient(self.pulled(self.pushed(f))),
+            "grad of jvp of grad": self.gradient(self.pushed(self.pulled(f))),
+            "jvp of jvp of grad": self.pushed(self.pushed(self.gradient(f))),
+        }
 
-    def of(transform: Callable) -> Callable:
-        def way(*point: Any) -> Any:
-            def at(a: Any) -> Any:
-                moved = [x + a[0] * t + a[1] * u for x, t, u in zip(point, ts, us, strict=True)]
-                return scalar.fn(*moved)
+    def matrices(self) -> dict[str, Callable]:
+        """point -> [[tHt, tHu], [uHt, uHu]]."""
+        func = self.func
 
-            return transform(at)(Tensor(np.zeros(2)))
+        def of(transform: Callable) -> Callable:
+            def way(*point: Any) -> Any:
+                def at(a: Any) -> Any:
+                    three = zip(point, self.ts, self.us, strict=True)
+                    return self.scalar.fn(*[x + a[0] * t + a[1] * u for x, t, u in three])
 
-        return way
+                return transform(at)(Tensor(np.zeros(2)))
 
-    return {
-        "hessian": of(func.hessian),
-        "jacrev of jacfwd": of(lambda f: func.jacrev(func.jacfwd(f))),
-        "jacfwd of jacfwd": of(lambda f: func.jacfwd(func.jacfwd(f))),
-        "jacrev of jacrev": of(lambda f: func.jacrev(func.jacrev(f))),
-    }
+            return way
+
+        return {
+            "hessian": of(func.hessian),
+            "jacrev of jacfwd": of(lambda f: func.jacrev(func.jacfwd(f))),
+            "jacfwd of jacfwd": of(lambda f: func.jacfwd(func.jacfwd(f))),
+            "jacrev of jacrev": of(lambda f: func.jacrev(func.jacrev(f))),
+        }
 
 
 def _under_vmap(
-    scalar: Function, us: Arrays, ts: Arrays, hu: np.ndarray, along: np.ndarray, size: float
+    scalar: Function, ways: Ways, hu: np.ndarray, along: np.ndarray, size: float
 ) -> int:
-    """How many ways were compared for two points at once; 0 where vmap or a point is refused."""
+    """How many ways were compared for two points at once; 0 where vmap refuses the value."""
     from ... import func
 
-    first = scalar.xs
-    second = [x + _STEP * t for x, t in zip(first, ts, strict=True)]
+    def over(f: Callable) -> Callable:
+        return func.vmap(f, randomness="same")
+
+    first, us = scalar.xs, ways.us
+    second = [x + _STEP * t for x, t in zip(first, ways.ts, strict=True)]
     value = scalar.value_or_refusal(second)
     if value is None or not np.isfinite(value[0]):
         second = first
     points = [Tensor(np.stack(pair)) for pair in zip(first, second, strict=True)]
     expected = [hu, pack(Gradient(scalar).vjp(second, us))]
     largest = max([np.abs(h).max(initial=0.0) for h in expected])
-    mapped = func.vmap(scalar.fn)
+
+    def each(found: Sequence[Any], name: str) -> None:
+        arrays = [as_array(h) for h in found]
+        for k in range(2):
+            _agree(pack([h[k] for h in arrays]), expected[k], largest, name)
+
+    mapped = over(scalar.fn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", func.VmapWarning)
         try:
             mapped(*points)
         except (TransformError, ValueError):
             return 0
-        for name, way in vectors(scalar, us).items():
-            found = [as_array(h) for h in func.vmap(way)(*points)]
-            for k in range(2):
-                _agree(pack([h[k] for h in found]), expected[k], largest, f"vmap of {name}")
-        for name, way in matrices(scalar, ts, us).items():
-            _agree(as_array(func.vmap(way)(*points))[0], along, size, f"vmap of {name}")
+        for name, way in ways.vectors().items():
+            each(over(way)(*points), f"vmap of {name}")
+        for name, way in ways.matrices().items():
+            _agree(as_array(over(way)(*points))[0], along, size, f"vmap of {name}")
         total = Function(lambda *xs: op.sum(mapped(*xs)), [as_array(x) for x in points])
         both = [np.stack([u, u]) for u in us]
-        ways = {"create_graph twice": lambda *xs: Gradient(total).vjp(total.xs, both)}
-        for name, way in {**ways, **vectors(total, both)}.items():
-            found = [as_array(h) for h in way(*points)]
-            for k in range(2):
-                _agree(pack([h[k] for h in found]), expected[k], largest, f"{name} of vmap")
-    return 13
+        each(Gradient(total).vjp(total.xs, both), "create_graph of vmap")
+        of_both = Ways(total, both, both)
+        for name, way in of_both.vectors().items():
+            each(way(*points), f"{name} of vmap")
+        between = over(ways.gradient(scalar.fn))
+        pulled = of_both.gradient(lambda *xs: _inner(between(*xs), of_both.directions))
+        each(pulled(*points), "grad of vmap of grad")
+        each(of_both.pushed(between)(*points), "jvp of vmap of grad")
+    return 15
+
+
+def _inner(gs: Sequence[Any], us: Sequence[Any]) -> Any:
+    """Re Σ ū·g over all arrays."""
+    return sum(op.sum(op.real(g * op.conj(u))) for g, u in zip(gs, us, strict=True))
 
 
 def _tensors(arrays: Sequence[Any]) -> list[Tensor]:
@@ -233,7 +293,7 @@ def _agree(found: Any, expected: np.ndarray, size: float, what: str) -> None:
     if found.shape != expected.shape or wrong.any():
         k = int(np.argmax(wrong))
         raise GradcheckError(
-            f"second derivative of op(x)·(w + op(x) + h(x)) by {what}: "
-            f"{found.reshape(-1)[k]!r} where create_graph and finite differences give "
+            f"the derivative of op(x)·(w + op(x) + h(x)) by {what}: "
+            f"{found.reshape(-1)[k]!r} where create_graph gives "
             f"{expected.reshape(-1)[k]!r} (the largest entry is {size:.3g})"
         )
