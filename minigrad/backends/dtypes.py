@@ -138,6 +138,46 @@ def highest(dtype: Any) -> Any:
     return np.inf if is_floating(dtype) else int(np.iinfo(dtype).max)
 
 
+def require_fit(values: Any, dtype: Any) -> None:
+    """Refuse numbers that do not fit an integer dtype: OverflowError, for NaN ValueError.
+
+    NumPy says so of Python's integers alone; of ranges and draws, whose ends are given as numbers,
+    and of a NaN to be repeated it makes others in silence. `astype` casts whatever it is given.
+    """
+    if dtype is None or dtype.kind not in "iu":
+        return
+    numbers = np.asarray(values)
+    if not numbers.size or numbers.dtype.kind not in "iuf":  # NumPy refuses larger integers itself
+        return
+    ends = numbers.min(), numbers.max()
+    if any(x != x for x in ends):
+        raise ValueError(f"cannot convert float NaN to integer: {dtype} has none")
+    limits = np.iinfo(dtype)
+    for x in ends:
+        whole = x if x in (np.inf, -np.inf) else int(x)
+        if not limits.min <= whole <= limits.max:
+            raise OverflowError(
+                f"{whole} is out of bounds for {dtype}, which goes from {limits.min} to "
+                f"{limits.max}; choose a wider dtype, or wrap numbers round with "
+                f".astype({dtype})"
+            )
+
+
+def is_number(x: Any) -> bool:
+    """Whether x is a number, Python's or NumPy's (or a list), and no array."""
+    return not hasattr(x, "dtype") or isinstance(x, np.generic)
+
+
+def whole_numbers(dtype: Any) -> tuple[int, int]:
+    """The least and the largest of the integers that a dtype holds without a gap."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if dtype.kind == "b":
+        return 0, 1
+    most = 2 ** (finfo(np.empty(0, dtype).real.dtype).nmant + 1)
+    return -most, most
+
+
 def resolve_dtype(dtype: Any) -> np.dtype | None:
     """A dtype from what users write: np.float32, "float32", float, "bfloat16"."""
     if dtype is None:

@@ -103,7 +103,29 @@ class DeviceGenerator:
         u, v = self.random(size, dtype), self.random(size, dtype)
         return np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
 
-    def integers(self, low: int, high: int | None = None, size: Any = ()) -> Any:
-        """Integers from [low, high), or from [0, low) when high is left out."""
+    def integers(
+        self, low: int, high: int | None = None, size: Any = (), dtype: Any = np.int64
+    ) -> Any:
+        """Integers from [low, high), or from [0, low) when high is left out; int64 or uint64.
+
+        Of ranges beyond the 53 bits of a float: floor(r · range / 2⁶⁴) for 64 random bits r.
+        """
         low, high = (0, low) if high is None else (low, high)
-        return (self.random(size) * (high - low)).astype(np.int64) + low
+        span = high - low
+        if span <= 2**53:
+            offsets = (self.random(size) * span).astype(np.uint64)
+        else:
+            shape = (size,) if isinstance(size, int) else tuple(size)
+            halves = self._words(2 * prod(shape)).reshape(2, *shape).astype(np.uint64)
+            offsets = _scaled(*halves, span)
+        return (offsets + np.uint64(low % 2**64)).view(dtype)
+
+
+def _scaled(high: Any, low: Any, span: int) -> Any:
+    """floor((2³² high + low) · span / 2⁶⁴) of 32-bit numbers, by schoolbook multiplication."""
+    if span == 2**64:
+        return (high << 32) + low
+    upper, lower = np.uint64(span >> 32), np.uint64(span & _LOW)
+    middle = high * lower + (low * lower >> 32)
+    carried = (middle & _LOW) + low * upper
+    return high * upper + (middle >> 32) + (carried >> 32)

@@ -19,7 +19,7 @@ from ..backends.device import (
     to_device,
     to_host,
 )
-from ..backends.dtypes import finfo, is_floating, resolve_dtype
+from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
 from . import modes
 from .assigned import is_mapped, values_of
 from .errors import teaching
@@ -28,7 +28,7 @@ from .tensor import Tensor
 
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
-    "linspace", "ones", "ones_like", "rand", "randint", "randn", "tensor", "zeros", "zeros_like",
+    "linspace", "ones", "ones_like", "rand", "randn", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
@@ -41,7 +41,8 @@ def tensor(
     """A tensor with a copy of the data (numbers, nested lists, an array, a tensor), on `device`;
     by default where the data is.
 
-    The copy keeps later writes to the source array from changing what the graph has saved.
+    The copy keeps later writes to the source array from changing what the graph has saved. Numbers
+    must fit an integer dtype: OverflowError, ValueError for NaN. Arrays are cast as by astype.
     """
     if isinstance(dtype, int | float | complex):
         raise TypeError(
@@ -62,6 +63,7 @@ def tensor(
         plain = plain_array(data)
         if plain is not data:
             _keep_imaginary("tensor", plain, wanted)
+        plain = _fitting(data, plain, wanted)
         array = _copied(plain, device or device_of(plain), wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
@@ -71,6 +73,17 @@ def tensor(
             f"the short ones or make one tensor of each ({error})"
         ) from None
     return Tensor(array, requires_grad)
+
+
+def _fitting(data: Any, plain: Any, dtype: np.dtype | None) -> Any:
+    """The plain array of the data; numbers that are to be integers must fit, to the last digit."""
+    if dtype is None or dtype.kind not in "iu" or not is_number(data):
+        return plain
+    if plain.dtype.kind not in "iuf":
+        return plain
+    if plain.dtype.kind != "f" or dtype.itemsize < 8 or isinstance(data, np.generic):
+        require_fit(plain, dtype)  # of 64 bits floats have no exact limits, but NumPy looks at each
+    return np.asarray(data, dtype) if plain.dtype.kind == "f" else plain
 
 
 def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
@@ -93,13 +106,15 @@ def _copied(data: Any, device: str, dtype: Any) -> Any:
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
     """The data as a tensor, without a copy where possible.
 
-    A tensor is returned as it is, or cast and moved as by x.to.
+    A tensor is returned as it is, or cast and moved as by x.to. Numbers must fit an integer dtype,
+    as in mg.tensor; arrays are cast.
     """
     if isinstance(data, Tensor):
         same = dtype is None and device in (None, data.device)
         return data if same else op.to(data, dtype=dtype, device=device)
-    plain = plain_array(data)
-    return Tensor(to_device(plain, device or device_of(plain), resolve_dtype(dtype)))
+    wanted = resolve_dtype(dtype)
+    plain = _fitting(data, plain_array(data), wanted)
+    return Tensor(to_device(plain, device or device_of(plain), wanted))
 
 
 def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -173,9 +188,14 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor filled with one value; its dtype is the value's where none is given."""
+    """A tensor filled with one value; its dtype is the value's where none is given.
+
+    A number that does not fit an integer dtype is an OverflowError, NaN a ValueError.
+    """
     wanted = resolve_dtype(dtype)
     _keep_imaginary("full", fill_value, wanted)
+    if is_number(fill_value):
+        require_fit(fill_value, wanted)
     array = resolve(device).full(shape, fill_value, dtype=wanted)
     return Tensor(array, requires_grad)
 
@@ -233,10 +253,17 @@ def arange(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Evenly spaced values in [start, stop), as NumPy's; arange(n) counts from 0."""
+    """Evenly spaced values in [start, stop), as NumPy's; arange(n) counts from 0.
+
+    OverflowError where they leave an integer dtype, where NumPy's wrap around.
+    """
     if stop is None:
         start, stop = 0, start
-    array = resolve(device).arange(start, stop, step, dtype=resolve_dtype(dtype))
+    wanted = resolve_dtype(dtype)
+    array = resolve(device).arange(start, stop, step, dtype=wanted)
+    if wanted is not None and wanted.kind in "iu" and array.size:
+        first, by = (x.item() if hasattr(x, "item") else x for x in (start, step))
+        require_fit([first, first + (array.size - 1) * by], wanted)
     return Tensor(array, requires_grad)
 
 
@@ -250,14 +277,18 @@ def linspace(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`num` evenly spaced values from start to stop; of tensors, with their derivatives."""
+    """`num` evenly spaced values from start to stop; of tensors, with their derivatives.
+
+    Those of an integer dtype are rounded down. OverflowError where they leave it.
+    """
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         y = numpy_table[np.linspace](start, stop, num, endpoint, dtype=dtype)
         y = y if device is None else y.to(device)
         return y.requires_grad_() if requires_grad else y
-    array = resolve(device).linspace(
-        start, stop, num, endpoint=endpoint, dtype=resolve_dtype(dtype)
-    )
+    wanted = resolve_dtype(dtype)
+    if wanted is not None and wanted.kind in "iu":
+        require_fit(np.floor(np.linspace(start, stop, num, endpoint=endpoint)), wanted)
+    array = resolve(device).linspace(start, stop, num, endpoint=endpoint, dtype=wanted)
     return Tensor(array, requires_grad)
 
 
@@ -323,25 +354,6 @@ def _by_parts(draw: Callable, dtype: Any, scale: float = 1.0) -> Callable[[tuple
         return Tensor(scale * (re.data + 1j * im.data))
 
     return both
-
-
-@teaching
-def randint(
-    low: int,
-    high: int | None = None,
-    size: Shape = (),
-    dtype: Any = None,
-    device: str | None = None,
-) -> Tensor:
-    """Integers from [low, high), or from [0, low) when high is left out."""
-    if np.ndim(low) or (high is not None and np.ndim(high)):
-        raise TypeError(f"randint: low and high are one number each, got {low!r} and {high!r}; a "
-                        "shape is named: randint(10, size=(2, 3))")  # fmt: skip
-    dtype = dtype or np.int64
-    return drawn(
-        lambda size: tensor(random.generator_on(device).integers(low, high, size), dtype, device),
-        size,
-    )
 
 
 def drawn(make: Callable[[Any], Tensor], shape: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Random tensors other than rand, randn and randint: like a given tensor, or by probabilities.
+"""Random tensors other than rand and randn: like a given tensor, or by probabilities.
 
 All draw from the device's generator (mg.manual_seed) and are constants. Inside vmap its
 `randomness` says whether the examples share a draw.
@@ -10,15 +10,15 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import to_host
-from ..backends.dtypes import is_floating
-from .create import as_tensor, drawn, rand, randint, randn, tensor
+from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
+from .create import Shape, as_tensor, drawn, rand, randn, tensor
 from .errors import TransformError, teaching
 from .registry import op
 from .tensor import Tensor, raw
 
 __all__ = [
-    "bernoulli", "multinomial", "normal", "poisson", "rand_like", "randint_like", "randn_like",
-    "randperm",
+    "bernoulli", "multinomial", "normal", "poisson", "rand_like", "randint", "randint_like",
+    "randn_like", "randperm",
 ]  # fmt: skip
 
 
@@ -37,6 +37,38 @@ def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
 
 
 @teaching
+def randint(
+    low: int,
+    high: int | None = None,
+    size: Shape = (),
+    dtype: Any = None,
+    device: str | None = None,
+) -> Tensor:
+    """Integers from [low, high), or from [0, low) when high is left out.
+
+    ValueError where the dtype does not hold them all.
+    """
+    if np.ndim(low) or (high is not None and np.ndim(high)):
+        raise TypeError(f"randint: low and high are one number each, got {low!r} and {high!r}; a "
+                        "shape is named: randint(10, size=(2, 3))")  # fmt: skip
+    low, high = (0, low) if high is None else (low, high)
+    wanted = resolve_dtype(dtype or np.int64)
+    least, most = whole_numbers(wanted)
+    if low < least or high - 1 > most:
+        raise ValueError(
+            f"randint: {wanted} holds the integers from {least} to {most}, not all of [{low}, "
+            f"{high}); give a wider dtype"
+        )
+    wide = np.uint64 if wanted == np.uint64 else np.int64
+    return drawn(
+        lambda size: tensor(
+            random.generator_on(device).integers(low, high, size, dtype=wide), wanted, device
+        ),
+        size,
+    )
+
+
+@teaching
 def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -> Tensor:
     """Integers from [low, high), or [0, low), of x's shape and device."""
     x = as_tensor(x)
@@ -45,11 +77,16 @@ def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -
 
 @teaching
 def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The numbers 0 … n − 1 in random order."""
+    """The numbers 0 … n − 1 in random order; ValueError where the dtype does not hold them all."""
+    wanted = resolve_dtype(dtype or np.int64)
+    if n - 1 > (most := whole_numbers(wanted)[1]):
+        raise ValueError(
+            f"randperm: {wanted} holds integers to {most}, and {n - 1} is above; give a wider dtype"
+        )
 
     def make(shape: tuple) -> Tensor:
         order = np.argsort(random.generator_on(device).random((*shape[:-1], n)), axis=-1)
-        return tensor(order, dtype or np.int64, device)
+        return tensor(order, wanted, device)
 
     return drawn(make, (n,))
 
@@ -91,15 +128,23 @@ def normal(
 
 
 def poisson(rate: Any) -> Tensor:
-    """Counts of expectation `rate`, of its shape and dtype, drawn on the host; a constant."""
+    """Counts of expectation `rate`, of its shape and dtype, drawn on the host; a constant.
+
+    OverflowError where a count does not fit a rate of small integers.
+    """
     rate = as_tensor(rate).detach()
     if rate.shape != raw(rate).shape:
         raise TransformError("poisson: inside vmap the rate must be the same for every example")
     lam = to_host(raw(rate))
     if not (lam >= 0).all():
         raise ValueError("poisson: rate holds negative numbers or NaN; a rate is 0 or more")
-    make = random.generator_on(None).poisson
-    return drawn(lambda shape: tensor(make(lam, shape), rate.dtype, rate.device), rate.shape)
+
+    def make(shape: tuple) -> Tensor:
+        counts = random.generator_on(None).poisson(lam, shape)
+        require_fit(counts, rate.dtype)
+        return tensor(counts, rate.dtype, rate.device)
+
+    return drawn(make, rate.shape)
 
 
 @teaching

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import device_of, plain_array, to_device
+from ..backends.dtypes import require_fit
 from . import hooks, joined, modes, versions
 from .errors import InPlaceError, TransformError, describe, refuse_left_behind
 from .graph import Leaf
@@ -120,7 +121,11 @@ def _beside(x: Any, value: Any) -> Any:
         return value if value.device == x.device else op.to(value, device=x.device)
     if isinstance(value, (list, tuple)) and x.device != "cpu":
         value = plain_array(value)
-    if not hasattr(value, "ndim") or device_of(value) == x.device:
+    if not hasattr(value, "ndim"):
+        if x.device != "cpu":  # NumPy refuses it, CuPy wraps it round
+            require_fit(value, x.dtype)
+        return value
+    if device_of(value) == x.device:
         return value
     return to_device(value, x.device)
 

@@ -20,6 +20,8 @@ from ..backends.dtypes import (
     common_dtype,
     in_one_dtype,
     is_differentiable,
+    is_number,
+    require_fit,
     resolve_dtype,
 )
 from ..core.errors import TransformError
@@ -58,6 +60,13 @@ def array_beside(x: Any, other: Any) -> Any:
     """x itself if it is an array or a tensor; a number or list as an array on other's device."""
     is_array = hasattr(x, "shape") and not isinstance(x, np.generic)
     return x if is_array else constant_like(np.asarray(x), other)
+
+
+def goes_into(value: Any, x: Any) -> Any:
+    """A value to be written into x, as an array or tensor beside it; numbers must fit x's dtype."""
+    if is_number(value):
+        require_fit(value, x.dtype)
+    return array_beside(value, x)
 
 
 def both_arrays(a: Any, b: Any) -> tuple[Any, Any]:

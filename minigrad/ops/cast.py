@@ -44,8 +44,9 @@ def discretize(x, dtype=None):
 def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> Any:
     """y = x as `dtype` ("bfloat16" too) ;  gx = g in x's dtype
 
-    Complex to real takes the real part. An integer or boolean result is a constant. With
-    copy=False an x of that dtype already comes back as it is.
+    Complex to real takes the real part. An integer or boolean result is a constant. Integers are
+    C's, as NumPy's are: what does not fit wraps round, and NaN gives any. With copy=False an x of
+    that dtype already comes back as it is.
     """
     dtype = resolve_dtype(dtype)
     if dtype is None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..backends.dtypes import is_number, require_fit
 from ..core.primitive import primitive
 from .axes import constant_array
 
@@ -28,6 +29,10 @@ def empty_like(x, dtype=None, shape=None):
 
 @primitive(numpy=np.full_like, differentiable=False)
 def full_like(x, fill_value=0, dtype=None, shape=None):
-    """One value in x's shape, or in `shape`, on its device."""
+    """One value in x's shape, or in `shape`, on its device; as a number it must fit an integer
+    dtype.
+    """
+    if is_number(fill_value):
+        require_fit(fill_value, x.dtype if dtype is None else np.dtype(dtype))
     fill_value = constant_array(fill_value, "fill_value")
     return np.full_like(x, fill_value, dtype=dtype, shape=shape)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import common_dtype, is_differentiable
+from ..backends.dtypes import common_dtype, is_differentiable, require_fit, resolve_dtype
 from ..core.registry import numpy_table, op
 from ..core.tensor import raw
-from .axes import array_like, constant_like
+from .axes import array_like, constant_like, on_host
 
 __all__: list[str] = []  # they are reached through NumPy's names
 
@@ -57,7 +57,10 @@ def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
     """y in the dtype that was asked for, if any; `whole`: how it is rounded for integers."""
     if dtype is None:
         return y
-    y = whole(y) if whole is not None and np.dtype(dtype).kind in "iu" else y
+    dtype = resolve_dtype(dtype)
+    if dtype.kind in "iu":
+        y = whole(y) if whole is not None else y
+        require_fit(on_host(y), dtype)
     return op.astype(y, dtype=dtype)
 
 

@@ -57,8 +57,8 @@ def _refuse_overflow(a: Any, b: Any) -> None:
     """OverflowError for a Python integer beyond the integers beside it, which np.where wraps."""
     for number, other in ((a, b), (b, a)):
         dtype = getattr(other, "dtype", None)
-        if type(number) is int and dtype is not None and dtype.kind in "iu":
-            np.asarray(number, dtype)
+        if type(number) is int and dtype is not None and dtype.kind in "biu":
+            np.asarray(number, np.int64 if dtype.kind == "b" else dtype)
 
 
 MANY = 1 << 12  # choices, from which taking a number's bits pays

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import is_number, require_fit
 from ...core.methods import each_of
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, both_arrays, module_of, sum_to
+from ...core.tensor import raw
+from ..axes import array_beside, array_like, both_arrays, goes_into, module_of, sum_to
 from ..batching import full
 from .scattering import add_at, batched_key, last_writes, plain_key, write_at
 
@@ -126,7 +128,8 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     indices: a tuple, one entry per axis, or a mask. Repeated places: the last write wins and it
     alone gets the gradient; with accumulate they add up.
     """
-    x, values = both_arrays(x, values)
+    x = array_like(array_beside(x, values))
+    values = array_like(goes_into(values, x))
     if not accumulate:
         return op.setitem(x, values, index=indices)
     if each := each_of(indices):  # under vmap
@@ -152,6 +155,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
                 f"masked_fill: x, {x.dtype}, has no place for the imaginary part of the value, "
                 f"{value.dtype}; say value.real, or make x complex"
             )
+        if is_number(value) or isinstance(raw(value), np.ndarray):
+            require_fit(raw(value), x.dtype)
         value = value.astype(x.dtype)
     return op.where(mask, value, x)
 

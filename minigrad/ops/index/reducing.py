@@ -10,11 +10,11 @@ from ...backends.dtypes import common_dtype, highest, is_floating, lowest
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import (
-    array_beside,
     array_like,
     axis_of,
     constant_array,
     constant_like,
+    goes_into,
     module_of,
     sortable,
     widen,
@@ -158,7 +158,7 @@ def scatter_reduce(
     x, index = array_like(x), _constant(index)
     if reduce not in _REDUCE:
         raise ValueError(f"scatter_reduce: reduce is one of {', '.join(_REDUCE)}, got {reduce!r}")
-    axis, src = axis_of(axis, x.ndim), array_beside(src, x)
+    axis, src = axis_of(axis, x.ndim), goes_into(src, x)
     if (
         index.ndim != x.ndim
         or src.ndim != x.ndim

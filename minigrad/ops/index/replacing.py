@@ -18,6 +18,7 @@ from ..axes import (
     axis_of,
     constant_array,
     constant_like,
+    goes_into,
     number_in,
     on_host,
 )
@@ -224,7 +225,9 @@ def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwar
 @composite
 def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
     """x with the slices of source in place of those at a 1-d index along axis."""
-    return op.setitem(array_like(x), source, index=_key(axis_of(axis, np.ndim(x)), index))
+    x = array_like(x)
+    source = goes_into(source, x)
+    return op.setitem(x, source, index=_key(axis_of(axis, x.ndim), index))
 
 
 @composite
@@ -237,7 +240,8 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
 @composite
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """x with the first entries of source, in order, where the mask, broadcast to x, is true."""
-    x, source = array_like(x), op.reshape(array_like(source), shape=-1)
+    x = array_like(x)
+    source = op.reshape(array_like(goes_into(source, x)), shape=-1)
     mask = boolean("masked_scatter", constant_array(mask))
     require_mask_of("masked_scatter", mask, x)
     mask = op.broadcast_to(mask, shape=x.shape)

@@ -10,7 +10,7 @@ from ...backends.dtypes import is_floating
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ...core.tensor import raw
-from ..axes import array_beside, array_like, axis_of, on_host
+from ..axes import array_like, axis_of, goes_into, on_host
 from ..batching import behind, flat, full
 from .items import written
 from .scattering import add_along, add_at, along_key, take_along, write_at
@@ -314,7 +314,7 @@ def _corner(x: Any, axis: int, index: Any, name: str) -> Any:
 
 def _source(src: Any, index: Any, x: Any, name: str) -> Any:
     """The values to write, of the index's shape (or of length 1 in some axis) and x's dtype."""
-    src = array_beside(src, x)
+    src = goes_into(src, x)
     if src.ndim and src.shape != index.shape:
         fits = src.ndim == index.ndim and all(
             n == 1 or n >= m for n, m in zip(src.shape, index.shape, strict=True)
