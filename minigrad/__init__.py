@@ -69,6 +69,7 @@ from .core.modes import (
     set_grad_enabled,
 )
 from .core.primitive import composite, elementwise, primitive
+from .core.saving import is_recomputing
 from .core.spelling import Elsewhere as _Elsewhere, absences as _absences
 from .core.session import Session, clear_grads
 from .core.tensor import Tensor

@@ -79,6 +79,14 @@ class DeviceGenerator:
     def __init__(self, xp: Any, seed: int):
         self.xp, self.seed, self.used = xp, seed, 0
 
+    def state(self) -> tuple[int, int]:
+        """From where it goes on."""
+        return self.seed, self.used
+
+    def set_state(self, state: tuple[int, int]) -> None:
+        """Go on from there."""
+        self.seed, self.used = state
+
     def reserve(self, count: int) -> int:
         """The first of the counters that give `count` words; they count as used from now on."""
         first = self.used

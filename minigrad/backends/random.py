@@ -130,6 +130,16 @@ class noted:
         _here.draws = self.before
 
 
+class apart:
+    """Inside, nothing is noted: for what is drawn the first time only (weights of a lazy layer)."""
+
+    def __enter__(self) -> None:
+        self.before, _here.draws = _here.draws, None
+
+    def __exit__(self, *exc: object) -> None:
+        _here.draws = self.before
+
+
 class repeated:
     """Inside, this thread draws again what was noted. The host's generator stays as it is, also
     where a seed is set inside.

@@ -4,10 +4,13 @@
 each is called, from the innermost out; it may put something else into `node.saved`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from . import modes
+
+__all__ = ["is_recomputing"]
 
 
 class Deferred:
@@ -35,7 +38,11 @@ class Saver:
 
     It holds no state of where it is entered: one object may serve several threads, and be nested
     in itself.
+
+    recomputes  whether what runs inside has run before (a checkpoint's second run)
     """
+
+    recomputes = False
 
     def __enter__(self) -> "Saver":
         modes.add_reason()
@@ -51,3 +58,28 @@ class Saver:
     def take(self, node: Any, y: Any, args: tuple) -> None:
         """Replace node.saved, if wanted; outer Savers are called later and see the replacement."""
         raise NotImplementedError
+
+    def once(self, make: Callable[[], Any]) -> Any:
+        """What make() returns; inside a checkpoint what it returned in the first run."""
+        return make()
+
+
+def is_recomputing() -> bool:
+    """Whether a checkpoint runs its function again, for a backward.
+
+    What a layer writes elsewhere (running statistics, a count of batches) it has written then:
+
+        if self.training and not mg.is_recomputing():
+            self.seen += len(x)
+    """
+    return any(saver.recomputes for saver in modes.state.saving)
+
+
+def once(make: Callable[[], Any]) -> Any:
+    """make(), which a checkpoint's second run does not call again: it gets the same result.
+
+    For what a layer reads from a state that it moves on, and what it draws only the first time.
+    """
+    for saver in modes.state.saving:
+        make = partial(saver.once, make)
+    return make()

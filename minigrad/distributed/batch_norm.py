@@ -8,6 +8,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..core.registry import op
+from ..core.saving import is_recomputing
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..nn.module import Module
@@ -104,8 +105,8 @@ class SyncBatchNorm(_BatchNorm):
         return op.astype(y, dtype=x.dtype)
 
     def _move_running(self, mean: Tensor, var: Tensor, momentum: float) -> None:
-        """Move the running statistics towards these."""
-        if not self.training:
+        """Move the running statistics towards these, once for each batch."""
+        if not self.training or is_recomputing():
             return
         for old, new in ((self.running_mean, mean), (self.running_var, var)):
             if old is not None:

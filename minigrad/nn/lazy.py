@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from ..backends import random
 from ..core import modes
 from ..core.tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -108,11 +109,14 @@ class _Lazy(Module):
         return built
 
     def _drawn_once(self, features: int, given: dict) -> Module:
-        """The layer; inside vmap too its draws are the module's, and no example's."""
+        """The layer; its draws are the module's, and no example's inside vmap, nor those that a
+        checkpoint, which finds the layer made, repeats.
+        """
         own, of_vmap = modes.state.__dict__, modes.state.randomness
         modes.state.randomness = None
         try:
-            return self.layer(features, **given)
+            with random.apart():
+                return self.layer(features, **given)
         finally:
             own["randomness"] = of_vmap
 

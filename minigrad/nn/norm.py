@@ -7,6 +7,7 @@ import numpy as np
 from ..core import create
 from ..core.errors import TransformError
 from ..core.registry import op
+from ..core.saving import is_recomputing
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..ops.axes import in_wide
@@ -117,7 +118,7 @@ class _ChannelNorm(_Scaled):
 class _BatchNorm(_ChannelNorm):
     def _momentum(self) -> float:
         """The weight of this batch; momentum=None: 1/n, so that the statistics are averages."""
-        if self.num_batches_tracked is not None and self.training:
+        if self.num_batches_tracked is not None and self.training and not is_recomputing():
             count = raw(self.num_batches_tracked)  # under vmap those of all examples
             count[...] += 1
             note_write(count, f"{type(self).__name__}.forward")

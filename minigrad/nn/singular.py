@@ -6,7 +6,7 @@ It computes with tensors, so that under vmap each example has vectors of its own
 from typing import Any
 
 from ..backends.dtypes import accumulator
-from ..core import modes
+from ..core import modes, saving
 from ..core.errors import TransformError, describe
 from ..core.registry import op
 from ..core.tensor import Tensor
@@ -20,12 +20,14 @@ def unit(x: Any, eps: float) -> Any:
 
 
 def constant(x: Tensor) -> Tensor:
-    """x as it is now: a later write into x does not change it."""
-    return x.detach().copy()
+    """x as it is now: a later write into x does not change it, nor what a checkpoint computes."""
+    return saving.once(lambda: x.detach().copy())
 
 
 def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float, v_first: bool) -> None:
     """Bring u and v closer to the first singular vectors of a matrix, in place."""
+    if saving.is_recomputing():
+        return
     with modes.no_grad():
         matrix, left, right = matrix.detach(), u.detach(), v.detach()
         transposed = op.conj(matrix.T)

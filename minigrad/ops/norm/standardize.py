@@ -14,6 +14,7 @@ from ...backends.dtypes import accumulator, common_dtype
 from ...core.errors import TransformError
 from ...core.primitive import primitive
 from ...core.registry import op
+from ...core.saving import is_recomputing
 from ...core.versions import note_write
 from ..axes import constant_of_each, sum_to
 from ..batching import behind, full
@@ -151,8 +152,11 @@ def _moments(x: Any, axis: tuple, centre: bool, blocks: Blocks, mean: Any, var: 
 def move_running(running: tuple, mean: Any, var: Any, n: int) -> None:
     """Move running statistics towards these: mean, and var · n/(n − 1), with n − 1 below its sum.
 
-    Statistics of (examples, channels) are those of vmap, where each example has its own.
+    Statistics of (examples, channels) are those of vmap, where each example has its own. Where a
+    checkpoint computes again they have moved already.
     """
+    if is_recomputing():
+        return
     lead = running[0].ndim - 1
     others = tuple([k for k in range(lead, mean.ndim) if k != lead + 1])
     momentum = running[2]
