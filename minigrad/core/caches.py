@@ -28,7 +28,8 @@ _missing = object()
 class Cache:
     """At most `max_entries` values of at most `max_bytes` together (None: no limit of that kind).
 
-    Safe to use from several threads. A value larger than max_bytes is not kept.
+    Safe to use from several threads. A value larger than max_bytes is not kept. The limits may be
+    set at any time, but not both to None: what no longer fits is evicted at once.
 
     size_of   bytes of a value; by default its arrays' nbytes, else what Python says of it
     """
@@ -40,20 +41,59 @@ class Cache:
         max_bytes: int | None = None,
         size_of: Callable[[Any], int] | None = None,
     ):
-        for limit, value in (("max_entries", max_entries), ("max_bytes", max_bytes)):
-            if value is not None and value < 1:
-                raise ValueError(f"cache {name!r}: {limit} must be 1 or more, got {value}")
-        if max_entries is None and max_bytes is None:
-            raise ValueError(f"cache {name!r} has no bound; give max_entries= or max_bytes=")
         self.name = name
-        self.max_entries = max_entries
-        self.max_bytes = max_bytes
+        self._limits: dict[str, int | None] = {"max_entries": max_entries, "max_bytes": max_bytes}
+        self._require_limits(self._limits)
         self._size_of = size_of or size_of_value
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()  # a value's size may be found by code that uses the cache
         self._bytes = self._hits = self._misses = self._evictions = 0
         with _lock:
             _reporting.append(weakref.ref(self, _forget))
+
+    def _require_limits(self, limits: dict[str, int | None]) -> None:
+        for limit, value in limits.items():
+            if value is not None and value < 1:
+                raise ValueError(f"cache {self.name!r}: {limit} must be 1 or more, got {value}")
+        if all(value is None for value in limits.values()):
+            raise ValueError(f"cache {self.name!r} has no bound; give max_entries= or max_bytes=")
+
+    @property
+    def max_entries(self) -> int | None:
+        """How many values are kept at most; setting it evicts at once."""
+        return self._limits["max_entries"]
+
+    @max_entries.setter
+    def max_entries(self, value: int | None) -> None:
+        self._limit("max_entries", value)
+
+    @property
+    def max_bytes(self) -> int | None:
+        """How many bytes they take together at most; setting it evicts at once."""
+        return self._limits["max_bytes"]
+
+    @max_bytes.setter
+    def max_bytes(self, value: int | None) -> None:
+        self._limit("max_bytes", value)
+
+    def _limit(self, name: str, value: int | None) -> None:
+        with self._lock:
+            limits = {**self._limits, name: value}
+            self._require_limits(limits)
+            self._limits = limits
+            most = limits["max_bytes"]
+            for key in [k for k, (_, size) in self._entries.items() if most and size > most]:
+                self._evict(key)
+            self._evict_beyond()
+
+    def _evict(self, key: Hashable) -> None:
+        self._bytes -= self._entries.pop(key)[1]
+        self._evictions += 1
+
+    def _evict_beyond(self) -> None:
+        """Evict the least recently used entries beyond the bounds."""
+        while self._is_too_full():
+            self._evict(next(iter(self._entries)))
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         """The value of this key, which is now the one used last; `default` where there is none."""
@@ -66,29 +106,32 @@ class Cache:
             self._entries.move_to_end(key)
             return found[0]
 
-    def put(self, key: Hashable, value: Any) -> None:
-        """Set the value of this key; drops the least recently used entries beyond the bounds."""
-        size = self._size_of(value)
+    def put(self, key: Hashable, value: Any, size: int | None = None) -> None:
+        """Set the value of this key; evicts the least recently used entries beyond the bounds.
+
+        size: its bytes, where the caller knows them better than size_of
+        """
+        if size is None:
+            size = self._size_of(value)
+        elif size < 0:
+            raise ValueError(f"cache {self.name!r}: a size is 0 bytes or more, got {size}")
         with self._lock:
             self.drop(key)
             if self.max_bytes is not None and size > self.max_bytes:
                 return
             self._entries[key] = value, size
             self._bytes += size
-            while self._is_too_full():
-                _, (_, gone) = self._entries.popitem(last=False)
-                self._bytes -= gone
-                self._evictions += 1
+            self._evict_beyond()
 
-    def get_or_make(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of this key, made and kept if it is not there.
+    def get_or_make(self, key: Hashable, make: Callable[[], Any], size: int | None = None) -> Any:
+        """The value of this key, made and kept (as `put` does) if it is not there.
 
         `make` runs outside the lock: of two threads that miss at once each makes the value.
         """
         value = self.get(key, _missing)
         if value is _missing:
             value = make()
-            self.put(key, value)
+            self.put(key, value, size)
         return value
 
     def drop(self, key: Hashable) -> None:

@@ -54,6 +54,64 @@ def test_an_array_larger_than_the_bound_is_not_kept_and_throws_nothing_out():
     assert "small" in cache and "large" not in cache
 
 
+def test_a_lower_limit_evicts_at_once_what_was_used_longest_ago():
+    cache = Cache("of a test", max_entries=8)
+    for key in "abcd":
+        cache.put(key, key, size=10)
+    cache.get("a")
+    cache.max_entries = 3
+    assert "b" not in cache and len(cache) == 3
+    cache.max_bytes = 10
+    stats = cache.stats()
+    assert "a" in cache and (stats["entries"], stats["bytes"], stats["evictions"]) == (1, 10, 3)
+    assert (stats["max_entries"], stats["max_bytes"]) == (3, 10)
+    cache.max_entries, cache.max_bytes = None, 100
+    for key in range(10):
+        cache.put(key, key, size=10)
+    assert len(cache) == 10 and cache.max_entries is None
+
+
+def test_of_a_lower_limit_in_bytes_the_entries_that_are_larger_go_first():
+    cache = Cache("of a test", max_bytes=100)
+    cache.put("small", 1, size=10)
+    cache.put("large", 2, size=60)
+    cache.max_bytes = 50
+    assert "small" in cache and "large" not in cache and cache.stats()["bytes"] == 10
+
+
+def test_a_limit_that_is_none_or_too_low_is_refused_and_changes_nothing():
+    cache = Cache("of a test", max_entries=2)
+    cache.put("a", 1)
+    with pytest.raises(ValueError, match="no bound"):
+        cache.max_entries = None
+    with pytest.raises(ValueError, match="max_bytes must be 1 or more, got 0"):
+        cache.max_bytes = 0
+    assert (cache.max_entries, cache.max_bytes, len(cache)) == (2, None, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60), st.integers(1, 120)), max_size=40))
+def test_the_bounds_hold_while_they_change(steps):
+    cache = Cache("of a test", max_bytes=100)
+    for key, size, limit in steps:
+        cache.put(key, None, size=size)
+        cache.max_bytes = limit
+        held = [s for _, s in cache._entries.values()]
+        assert cache.stats()["bytes"] == sum(held) <= limit
+
+
+def test_a_size_that_is_stated_counts():
+    cache = Cache("of a test", max_bytes=100)
+    cache.put("handle", object(), size=70)
+    assert cache.get_or_make("other", lambda: "made", size=20) == "made"
+    assert cache.stats()["bytes"] == 90
+    cache.get_or_make("third", lambda: "made", size=20)
+    assert "handle" not in cache and cache.stats()["bytes"] == 40
+    cache.put("other", "too large now", size=101)
+    assert "other" not in cache and cache.stats()["bytes"] == 20
+    with pytest.raises(ValueError, match="a size is 0 bytes or more, got -1"):
+        cache.put("a", 1, size=-1)
+
+
 def test_a_cache_without_a_bound_is_refused():
     with pytest.raises(ValueError, match="no bound; give max_entries= or max_bytes="):
         Cache("of a test")

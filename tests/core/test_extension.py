@@ -113,6 +113,15 @@ def test_the_list_names_implementations_rules_and_caches(scaled):
     assert "scaled_of_a_test.plans" in mg.cache_stats()
 
 
+def test_the_limits_of_its_cache_change_while_it_lives(scaled):
+    cache = scaled.cache("plans", max_entries=4)
+    for i in range(4):
+        cache.put(i, i, size=100)
+    cache.max_entries = 1
+    listed = mg.extensions()["scaled_of_a_test"]["caches"]["scaled_of_a_test.plans"]
+    assert (listed["entries"], listed["bytes"], listed["max_entries"]) == (1, 100, 1)
+
+
 def test_an_unknown_device_is_refused(scaled):
     with pytest.raises(ValueError, match="there is no device 'tpu'"):
         scaled.implementation("tpu")
