@@ -62,7 +62,9 @@ def device(name: int | str) -> Any:
     count = device_count()
     if number >= count:
         _cupy()
-        raise DeviceError(f"there is no GPU {number}: this machine has {count}")
+        raise DeviceError(
+            f"there is no GPU {number}: this machine has {count}", device=f"cuda:{number}"
+        )
     return _cupy().cuda.Device(number)
 
 

@@ -18,8 +18,28 @@ import numpy as np
 from .dtypes import KINDS, bfloat16
 
 
-class DeviceError(RuntimeError):
-    """A device is not there, or arrays of two devices meet in one op."""
+class ErrorAbout(Exception):
+    """Base of errors that hold what they speak of: attributes that their classes name.
+
+    They are None where an error does not know them, and are pickled with it.
+    """
+
+    def __init__(self, message: str = "", **about: Any):
+        super().__init__(message)
+        for name, value in about.items():
+            getattr(self, name)  # another name is a mistake
+            setattr(self, name, value)
+
+
+class DeviceError(ErrorAbout, RuntimeError):
+    """A device is not there, or arrays of two devices meet in one op.
+
+    device    the one that was asked for, or needed
+    devices   those that meet, or those that there are
+    """
+
+    device: str | None = None
+    devices: tuple[str, ...] | None = None
 
 
 def array_module(x: Any) -> ModuleType:
@@ -28,8 +48,15 @@ def array_module(x: Any) -> ModuleType:
     return cupy if cupy is not None and isinstance(x, cupy.ndarray) else np
 
 
-class OperandError(TypeError):
-    """An argument of an op is neither a tensor nor numbers: text, a date, an object."""
+class OperandError(ErrorAbout, TypeError):
+    """An argument of an op is neither a tensor nor numbers: text, a date, an object.
+
+    given_type    the name of its class
+    given_dtype   its dtype, if it is an array
+    """
+
+    given_type: str | None = None
+    given_dtype: np.dtype | None = None
 
 
 def as_operand(x: Any) -> Any:
@@ -42,11 +69,13 @@ def as_operand(x: Any) -> Any:
         if array is x:
             raise OperandError(
                 f"an array of {array.dtype} holds no numbers that an op computes with; "
-                "x.astype(float) makes some, if its entries are numbers"
-            )
+                "x.astype(float) makes some, if its entries are numbers",
+                given_type=type(x).__name__, given_dtype=x.dtype,
+            )  # fmt: skip
         raise OperandError(
             f"{x!r:.60} ({type(x).__name__}) is neither a tensor nor an array nor a number; give "
-            "float(x) for a number of another kind, mg.stack([...]) for several tensors"
+            "float(x) for a number of another kind, mg.stack([...]) for several tensors",
+            given_type=type(x).__name__,
         )
     return array
 
@@ -92,7 +121,8 @@ def _from_elsewhere(x: Any) -> Any:
     except Exception as error:  # PyTorch: it requires a gradient
         raise OperandError(
             f"{type(x).__module__}.{type(x).__name__} is a tensor of another library, and NumPy "
-            f"cannot read it: {error} Gradients do not pass from one library to the other"
+            f"cannot read it: {error} Gradients do not pass from one library to the other",
+            given_type=type(x).__name__,
         ) from None
 
 
@@ -124,7 +154,9 @@ def resolve(device: str | None) -> Any:
         return cupy
     count = cupy.cuda.runtime.getDeviceCount()
     if int(number) >= count:
-        raise DeviceError(f"there is no device {device!r}: this machine has {count} GPU(s)")
+        raise DeviceError(
+            f"there is no device {device!r}: this machine has {count} GPU(s)", device=device
+        )
     return cupy if int(number) == cupy.cuda.runtime.getDevice() else On(cupy, int(number))
 
 
@@ -135,10 +167,13 @@ def require_gpu(what: str) -> Any:
     except ImportError:
         raise DeviceError(
             f"{what} needs CuPy: pip install '/path/to/the/checkout[gpu]', on a "
-            "machine with an NVIDIA driver"
+            "machine with an NVIDIA driver",
+            device="cuda",
         ) from None
     if not cupy.cuda.is_available():
-        raise DeviceError(f"{what} needs a GPU: CuPy is installed, but sees no NVIDIA driver")
+        raise DeviceError(
+            f"{what} needs a GPU: CuPy is installed, but sees no NVIDIA driver", device="cuda"
+        )
     if on_first_gpu:
         _prepare()
     return cupy
@@ -164,8 +199,9 @@ def require_current(device: str) -> None:
         raise DeviceError(
             f"the arrays lie on {device}, and the current GPU is {current}, where CuPy would put "
             f"the results; work on another one inside `with mg.cuda.device({device[5:]}):`, "
-            "backward and optimizer steps too"
-        )
+            "backward and optimizer steps too",
+            device=current, devices=(current, device),
+        )  # fmt: skip
 
 
 class On:

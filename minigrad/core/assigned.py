@@ -70,8 +70,9 @@ def require_gradient(x: Any, value: Any) -> None:
         )
     if value.device != x.device:
         raise DeviceError(
-            f"x.grad = a tensor on {value.device}: {fits}; move it with .to({x.device!r})"
-        )
+            f"x.grad = a tensor on {value.device}: {fits}; move it with .to({x.device!r})",
+            device=x.device, devices=(x.device, value.device),
+        )  # fmt: skip
 
 
 def gradients_of(x: Any) -> str:

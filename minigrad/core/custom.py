@@ -75,7 +75,8 @@ class Function:
         """One gradient for each argument, from one for each result."""
         raise RuleError(
             f"{ctx._name} has no backward: give it a static method backward(ctx, *gs) that returns "
-            "one gradient for each argument of forward, or detach its inputs"
+            "one gradient for each argument of forward, or detach its inputs",
+            op=ctx._name,
         )
 
     @classmethod

@@ -116,5 +116,5 @@ def refuse(op: Any, args: tuple) -> None:
         "(x.to('cpu')), or switch off with mg.use_deterministic_algorithms(False)"
     )
     if not _warn_only:
-        raise DeterminismError(text)
+        raise DeterminismError(text, op=op.name, device=device)
     warnings.warn(text, stacklevel=4)

@@ -3,13 +3,32 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from ..backends.device import DeviceError, OperandError, as_operand, device_of
+from ..backends.device import DeviceError, ErrorAbout, OperandError, as_operand, device_of
+from .error_types import (  # noqa: F401 (for all who import this module)
+    AnomalyError,
+    CheckpointError,
+    ConvergenceError,
+    DeterminismError,
+    FormatError,
+    GraphInUseError,
+    GraphReleasedError,
+    HookError,
+    ImplementationError,
+    InPlaceError,
+    MinigradError,
+    RuleError,
+    SeedError,
+    SessionMismatch,
+    StateError,
+    TapeError,
+    TransformError,
+)  # fmt: skip
 from .hints import arrays_in, hint_of_op, no_operand, our_name
 from .spelling import argument_here
 
@@ -28,101 +47,13 @@ NO_PLAIN_ARRAY = (
 )
 
 
-class MinigradError(Exception):
-    """Base of the errors that only this engine raises."""
-
-
-class GraphReleasedError(MinigradError, RuntimeError):
-    """A second backward reached a node whose saved arrays were already freed."""
-
-
-class RuleError(MinigradError, RuntimeError):
-    """A derivative rule is missing, or it returned something of the wrong shape or kind."""
-
-
-class SeedError(MinigradError, ValueError):
-    """The cotangent that starts a backward is missing or does not fit its root."""
-
-
-class InPlaceError(MinigradError, RuntimeError):
-    """Memory that a backward needs was changed in place, or a change cannot be recorded."""
-
-
-class HookError(MinigradError, RuntimeError):
-    """A hook stands where none can run, returned what is no gradient there, or stopped its loop."""
-
-
-class GraphInUseError(MinigradError, RuntimeError):
-    """Two threads ran backward on one graph at once, and one of them frees what it has used."""
-
-
-class AnomalyError(MinigradError, RuntimeError):
-    """An op made a NaN or an Inf under detect_anomaly.
-
-    op              the op's name
-    phase           "forward" or "backward"
-    value           "NaN" or "Inf"
-    stack           where the forward call was made: (file, line, function), innermost user frame
-                    first
-    backward_stack  where the backward was called, in the same form; empty in the forward phase
-    recorded_by     of a call that a backward has recorded (create_graph): (op, stack) of the one
-                    whose rule it is part of; then of the one that recorded that; and so on
-    """
-
-    def __init__(
-        self, message: str, op: str = "", phase: str = "", value: str = "", stack: Sequence = ()
-    ):  # a pickled one comes back by its message alone, and then gets its attributes
-        super().__init__(message)
-        self.op, self.phase, self.value, self.stack = op, phase, value, list(stack)
-        self.backward_stack: list = []
-        self.recorded_by: list = []
-
-
-class ImplementationError(MinigradError, NotImplementedError):
-    """An op has no forward for the device of its arrays."""
-
-
-class DeterminismError(MinigradError, RuntimeError):
-    """An op that may not repeat bit for bit ran while deterministic algorithms are asked for."""
-
-
-class SessionMismatch(MinigradError, RuntimeError):
-    """An op was given tensors of two sessions."""
-
-
-class CheckpointError(MinigradError, RuntimeError):
-    """A checkpointed function did something else when it was computed again for the backward."""
-
-
-class TapeError(MinigradError, RuntimeError):
-    """A tape was asked for what it has not recorded, or cannot replay."""
-
-
-class TransformError(MinigradError, RuntimeError):
-    """A function transform (jvp, vmap, grad) was used in a way it cannot honour."""
-
-
-class ConvergenceError(MinigradError, RuntimeError):
-    """A solver did not reach its tolerance, or the system that a derivative solves is singular."""
-
-    explained = True  # it names the call itself
-
-
-class StateError(MinigradError, ValueError, RuntimeError):
-    """The dictionary given to load_state_dict is not that of this module or optimizer."""
-
-
-class FormatError(MinigradError, ValueError):
-    """A file is damaged, too large, or written by a newer version.
-
-    The message may quote the file: it is cut, and has no characters that a terminal would obey.
-    """
-
-    MOST = 600  # characters
-
-    def __init__(self, message: str = ""):
-        text = "".join(c if c.isprintable() else "?" for c in message[: self.MOST])
-        super().__init__(text + "…" * (len(message) > self.MOST))
+def about(needed: Any, given: Any = None) -> dict[str, Any]:
+    """The attributes of an error about an array that is needed, and what came instead."""
+    found = {"shape": getattr(needed, "shape", None), "dtype": getattr(needed, "dtype", None)}
+    if given is not None:
+        found["given_shape"] = getattr(given, "shape", None)
+        found["given_dtype"] = getattr(given, "dtype", None)
+    return found
 
 
 def describe(value: Any) -> str:
@@ -243,6 +174,8 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
         error.explained = True  # type: ignore[attr-defined]
         return error
     new = kind(f"{call}: {said}{hint}")
+    if isinstance(error, ErrorAbout):
+        vars(new).update(vars(error))
     new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
     return new
 
@@ -335,7 +268,8 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     if len(devices) > 1:
         places = " and ".join(sorted(devices))
         new = DeviceError(
-            f"{call}: the arguments lie on different devices, {places}; move one with x.to(device)"
+            f"{call}: the arguments lie on different devices, {places}; move one with x.to(device)",
+            devices=tuple(sorted(devices)),
         )
         new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
         return new

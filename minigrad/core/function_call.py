@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.dtypes import is_differentiable
 from . import modes, versions
-from .errors import InPlaceError, RuleError, describe
+from .errors import InPlaceError, RuleError, about, describe
 from .function_context import Context, refuse_taken
 from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
 from .inplace import seen_by_x_alone
@@ -149,7 +149,8 @@ class FunctionCall(Primitive):
             raise RuleError(
                 f"{self.name}.forward returned {plain} for one example of vmap and {self.plain} "
                 "for another, as {place: result that is not a tensor}; these are not batched: "
-                "return tensors, or the same for every example"
+                "return tensors, or the same for every example",
+                op=self.name,
             )
 
     def _refuse_unmarked(self, ctx: Context, tensors: list, before: int) -> None:
@@ -158,8 +159,9 @@ class FunctionCall(Primitive):
                 raise InPlaceError(
                     f"{self.name}.forward changed its argument {name!r}, {describe(x)}, in place "
                     f"without saying so: call ctx.mark_dirty({name}) and return it, or change a "
-                    "copy"
-                )
+                    "copy",
+                    op=self.name, argument=name, **about(x),
+                )  # fmt: skip
 
     @property
     def ctx(self) -> Context:
@@ -212,7 +214,8 @@ class FunctionCall(Primitive):
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
-                "results; it must return one for each, None for what is not a tensor"
+                "results; it must return one for each, None for what is not a tensor",
+                op=self.name,
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
         for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
@@ -220,13 +223,15 @@ class FunctionCall(Primitive):
                 raise RuleError(
                     f"{self.name}.jvp returned a tangent for a result that is a constant "
                     f"({describe(part)}: of integers, or given to "
-                    "ctx.mark_non_differentiable); return None for it"
-                )
+                    "ctx.mark_non_differentiable); return None for it",
+                    op=self.name, **about(part, t),
+                )  # fmt: skip
             if t is not None and t.shape != part.shape:
                 raise RuleError(
                     f"{self.name}.jvp returned a tangent of shape {t.shape} for a result of shape "
-                    f"{part.shape}; they must agree"
-                )
+                    f"{part.shape}; they must agree",
+                    op=self.name, **about(part, t),
+                )  # fmt: skip
         return pushed if several else pushed[0]
 
     def _run_batch(self, op: Any, xs: list, batched: list[bool], params: dict) -> Any:
@@ -240,7 +245,8 @@ class FunctionCall(Primitive):
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise RuleError(
                 f"{self.name}.vmap must return (results, out_dims), it returned "
-                f"{describe(returned)}"
+                f"{describe(returned)}",
+                op=self.name,
             )
         y, out_dims = returned
         if not _several(y):
@@ -249,7 +255,8 @@ class FunctionCall(Primitive):
         if len(dims) != len(y):
             raise RuleError(
                 f"{self.name}.vmap returned {len(y)} results and out_dims={out_dims!r}, which must "
-                "be one for each, or one for all"
+                "be one for each, or one for all",
+                op=self.name,
             )
         results, plain = self._parted(y)
         self._keep(plain)
@@ -259,14 +266,16 @@ class FunctionCall(Primitive):
     def _in_front(self, y: Any, axis: Any, size: int) -> Any:
         """A result of the class's vmap with its batch axis in front, checked."""
         if not hasattr(raw(y), "dtype"):
-            raise RuleError(f"{self.name}.vmap must return tensors, it returned {describe(y)}")
+            said = f"{self.name}.vmap must return tensors, it returned {describe(y)}"
+            raise RuleError(said, op=self.name)
         if axis is not None and not (
             isinstance(axis, int) and -y.ndim <= axis < y.ndim and y.shape[axis] == size
         ):
             raise RuleError(
                 f"{self.name}.vmap returned {describe(y)} with out_dims {axis!r}; it must be the "
-                f"axis that counts the {size} examples, or None for what is the same for all"
-            )
+                f"axis that counts the {size} examples, or None for what is the same for all",
+                op=self.name, given_shape=y.shape, given_dtype=y.dtype,
+            )  # fmt: skip
         return batch_in_front(y, axis, size)
 
 

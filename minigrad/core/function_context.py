@@ -5,7 +5,7 @@ from typing import Any
 
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .errors import InPlaceError, RuleError, describe
+from .errors import InPlaceError, RuleError, about, describe
 from .graph import Leaf
 from .tensor import Tensor, wrap
 
@@ -84,14 +84,16 @@ class Context:
         if x.node.__class__ is Leaf:
             raise InPlaceError(
                 f"{self._name}: its argument {describe(x)} is a leaf that requires a gradient, and "
-                "a leaf that is changed in place would no longer be one; pass a copy (x.copy())"
-            )
+                "a leaf that is changed in place would no longer be one; pass a copy (x.copy())",
+                op=self._name, **about(x),
+            )  # fmt: skip
         if not alone:
             raise InPlaceError(
                 f"{self._name}: the change of its argument {describe(x)} cannot be tracked, as "
                 "others look at the same memory (a view of it or by it, x.detach(), x.numpy()); "
-                "pass a copy (x.copy())"
-            )
+                "pass a copy (x.copy())",
+                op=self._name, **about(x),
+            )  # fmt: skip
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Say which results are constants: no gradient comes back for them."""

@@ -115,14 +115,16 @@ class FunctionPlan(Plan):
             raise RuleError(
                 f"{op.name}.backward returned {len(given)} gradients; it must return "
                 f"{len(op.args)}, one for each argument of forward "
-                f"({', '.join(op.argument_names)}), None for what has none"
+                f"({', '.join(op.argument_names)}), None for what has none",
+                op=op.name,
             )
         for place, c in enumerate(given):
             if c is not None and place not in op.places:
                 raise RuleError(
                     f"{op.name}.backward returned a gradient for {op.argument_names[place]!r}, "
-                    "which is not a tensor; return None for it"
-                )
+                    "which is not a tensor; return None for it",
+                    op=op.name, argument=op.argument_names[place], given_shape=np.shape(c),
+                )  # fmt: skip
         return [self._conforming(given[op.places[slot]], slot) for slot in self.slots]
 
     def _conforming(self, c: Any, slot: int) -> Any:
@@ -137,8 +139,9 @@ class FunctionPlan(Plan):
             raise RuleError(
                 f"{self.op.name}.backward returned {describe(c)} as the gradient of {name!r}, "
                 f"whose shape is {shape}; a gradient has its argument's shape, or one that the "
-                "argument broadcasts to, and is summed then"
-            )
+                "argument broadcasts to, and is summed then",
+                op=self.op.name, argument=name, shape=shape, given_shape=given,
+            )  # fmt: skip
         unit = (1,) * (len(given) - len(shape)) + shape
         axes = tuple([i for i, n in enumerate(unit) if n != given[i]])
         return ops.reshape(ops.sum(c, axis=axes, keepdims=True), shape=shape)
@@ -184,7 +187,8 @@ def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
             "ctx.save_for_backward was given a floating tensor that is neither an argument nor a "
             "result of forward, whose own derivative nobody knows. Compute it again in backward, "
             "or return it as a further result; keep a true constant as ctx.name = value. In "
-            "forward mode, give the class a static method jvp(ctx, *ts)"
+            "forward mode, give the class a static method jvp(ctx, *ts)",
+            op=name,
         )
 
     @seal.batch

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..backends.threads import Local
-from .errors import HookError, describe
+from .errors import HookError, about, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = Lock()
@@ -234,7 +234,8 @@ def _place(x: Any, method: str) -> Any:
     if x.node is None:
         raise HookError(
             f"{method}: {describe(x)} does not require a gradient, so none will come. Make it "
-            "with requires_grad=True, or put the hook on a result that depends on such a tensor."
+            "with requires_grad=True, or put the hook on a result that depends on such a tensor.",
+            **about(x),
         )
     return x.node
 
@@ -244,6 +245,7 @@ def _leaf(x: Any, method: str) -> Any:
     if not x.is_leaf:
         raise HookError(
             f"{method} is for leaves; {describe(x)} is the result of {place!r}. Use "
-            "register_hook for its gradient, and retain_grad() to keep it in .grad."
+            "register_hook for its gradient, and retain_grad() to keep it in .grad.",
+            **about(x),
         )
     return place

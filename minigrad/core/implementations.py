@@ -45,7 +45,8 @@ class ByDevice:
                 elif here != device:
                     raise DeviceError(
                         f"its arrays are on {' and '.join(sorted((device, here)))}; bring them to "
-                        "one device first: x.to(device)"
+                        "one device first: x.to(device)",
+                        devices=tuple(sorted((device, here))),
                     )
         if places.several and device not in (None, "cpu"):
             places.require_current(device)
@@ -58,8 +59,9 @@ class ByDevice:
             raise ImplementationError(
                 f"{self.name} has no implementation for {device}; it has "
                 f"{', '.join(sorted(self.table)) or 'none at all'}. Give it one with "
-                f'@{self.name}.implementation("{device}"), or use x.to(device)'
-            )
+                f'@{self.name}.implementation("{device}"), or use x.to(device)',
+                op=self.name, device=device, devices=tuple(sorted(self.table)),
+            )  # fmt: skip
         return fn
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
 from . import hooks, joined, modes, versions
-from .errors import InPlaceError, TransformError, describe, refuse_left_behind
+from .errors import InPlaceError, TransformError, about, describe, refuse_left_behind
 from .graph import Leaf
 from .methods import Methods
 from .registry import op
@@ -202,8 +202,9 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
     if x.node.__class__ is Leaf:
         raise InPlaceError(
             f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a leaf that is "
-            f"changed by a recorded op would no longer be one. {_what_a_leaf_allows(instead)}"
-        )
+            f"changed by a recorded op would no longer be one. {_what_a_leaf_allows(instead)}",
+            op=what, argument="x", **about(x),
+        )  # fmt: skip
     if not seen_by_x_alone(x):
         raise InPlaceError(
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
@@ -212,8 +213,9 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             "that was made alive), which would keep showing the old values. Where x is a view, "
             "x = y[i], change y itself by y[i] = value or y[i] += b, or begin with "
             f"x = y[i].copy(). Else {instead}; where the value is a view "
-            "of x itself, x[1:] = x[:-1].copy()"
-        )
+            "of x itself, x[1:] = x[:-1].copy()",
+            op=what, argument="x", **about(x),
+        )  # fmt: skip
     return True
 
 

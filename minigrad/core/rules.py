@@ -98,6 +98,7 @@ class Differentiable:
         if name not in self.rules:
             raise RuleError(
                 f"{self.name} has no derivative rule for its input {name!r}: give it one with "
-                f'@{self.name}.vjp("{name}"), or pass that input detached'
-            )
+                f'@{self.name}.vjp("{name}"), or pass that input detached',
+                op=self.name, argument=name,
+            )  # fmt: skip
         return self.rules[name]

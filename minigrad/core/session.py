@@ -22,6 +22,7 @@ from .caches import Cache, cache_stats
 from .create import tensor
 from .errors import SessionMismatch, call_text, describe
 from .graph import Leaf
+from .registry import engine
 from .tensor import Tensor
 
 __all__ = ["Session", "clear_grads"]
@@ -75,8 +76,9 @@ class Session:
             owner = _session_of_member(x)
             if owner is not None and owner is not self:
                 raise SessionMismatch(
-                    f"track: {describe(x)} belongs to {owner!r} already and cannot join {self!r}"
-                )
+                    f"track: {describe(x)} belongs to {owner!r} already and cannot join {self!r}",
+                    sessions=(owner, self), ids=(owner.id, self.id), op="track",
+                )  # fmt: skip
             if owner is None:
                 members = self._members
 
@@ -197,15 +199,18 @@ def refuse_mixed(op: Any, args: tuple, params: dict) -> None:
         if first is None:
             first = i, session
         elif session is not first[1]:
+            one, other = _name(op, first[0]), _name(op, i)
             raise SessionMismatch(
-                f"{call_text(op, args, params)} mixes two sessions: argument {_name(op, first[0])} "
-                f"belongs to {first[1]!r}, argument {_name(op, i)} to {session!r}. Detach one of "
-                "them (x.detach()), or make both in one session"
-            )
+                f"{call_text(op, args, params)} mixes two sessions: argument {one!r} belongs to "
+                f"{first[1]!r}, argument {other!r} to {session!r}. Detach one of them "
+                "(x.detach()), or make both in one session",
+                sessions=(first[1], session), ids=(first[1].id, session.id), op=op.name,
+                arguments=(one, other),
+            )  # fmt: skip
 
 
 def _name(op: Any, i: int) -> str:
-    return repr(f"{op.arrays[0]}[{i}]" if op.variadic else op.arrays[i])
+    return f"{op.arrays[0]}[{i}]" if op.variadic else op.arrays[i]
 
 
 def _session_of(x: Tensor) -> Session | None:
@@ -216,6 +221,9 @@ def _session_of(x: Tensor) -> Session | None:
     if found is not None or x.node is None:
         return found
     return _if_open(_from_node(x.node))
+
+
+engine.register("session_of", _session_of)
 
 
 def _session_of_member(x: Tensor) -> Session | None:

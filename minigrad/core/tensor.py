@@ -33,8 +33,8 @@ class Tensor(InPlace, TensorHooks):
     level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
 
     node: Any
-    _data: Any  # behind `data` and `grad`; the engine sets these two directly, without the
-    _grad: "Tensor | None"  # checks of the properties' setters
+    _data: Any  # the engine sets this and the next directly, without the setters' checks
+    _grad: "Tensor | None"
 
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
@@ -107,8 +107,8 @@ class Tensor(InPlace, TensorHooks):
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if not isinstance(wanted, bool | int | np.bool_) or wanted not in (0, 1):
-            hint = "a tensor of a shape is mg.empty(shape)"  # for Tensor(2, 3)
-            raise TypeError(f"requires_grad is True or False, got {describe(wanted)}; {hint}")
+            got = f"got {describe(wanted)}; a tensor of a shape is mg.empty(shape)"
+            raise TypeError(f"requires_grad is True or False, {got}")  # of Tensor(2, 3)
         if self.node is not None and self.node.__class__ is not Leaf:
             if not wanted:
                 raise RuntimeError(
@@ -128,6 +128,11 @@ class Tensor(InPlace, TensorHooks):
             self.node = leaf_of(self)
             if modes.state.session is not None and not self.level:
                 modes.state.session.track(self)  # `with session:` new leaves join it
+
+    @property
+    def session(self) -> Any:
+        """The open mg.Session of this leaf, or of those it was computed from; None without one."""
+        return engine.session_of(self)
 
     @property
     def grad(self) -> "Tensor | None":
@@ -371,17 +376,16 @@ def _as_python(x: Tensor, convert: Callable) -> Any:
         if array.size == 1 and array.ndim == 0:
             raise  # int(nan) and the like: Python's own error says it
         instead = _CHOOSE if convert is bool else _REDUCE
-        raise type(error)(
-            f"a tensor {describe(x)} as one Python number: {error}; {instead}"
-        ) from None
+        said = f"a tensor {describe(x)} as one Python number: {error}; {instead}"
+        raise type(error)(said) from None
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:
     """What a user sets x.grad to, as a tensor that fits x; an error that says what fits."""
     if not isinstance(value, Tensor):
         if array_module(value) is np and not isinstance(value, np.ndarray | np.generic):
-            kind = type(value).__name__
-            raise TypeError(f"x.grad = {describe(value)}, a {kind}: {gradients_of(x)}")
+            said = f"x.grad = {describe(value)}, a {type(value).__name__}: {gradients_of(x)}"
+            raise TypeError(said)
         value = wrap(array_module(value).array(value))
     if value is x:
         raise ValueError("x.grad = x: a tensor is not its own gradient; use x.detach().copy()")

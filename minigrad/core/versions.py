@@ -22,7 +22,7 @@ import numpy as np
 from ..backends.device import is_contiguous
 from ..backends.locks import Lock
 from . import events
-from .errors import InPlaceError
+from .errors import InPlaceError, about
 from .graph import next_number
 
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale
@@ -162,8 +162,9 @@ def refuse_if_changed(
         f"{array.dtype} {array.shape}, which its derivative needs, was changed in place: it was at "
         f"version {then} when {op} ran and is at version {now} now. The last change was {what} at "
         f"{site.get('file')}:{site.get('line')} in {site.get('function')}. Call backward before "
-        f"the change, or change a copy (x.copy()), or give {op} the copy."
-    )
+        f"the change, or change a copy (x.copy()), or give {op} the copy.",
+        op=op, argument=argument, versions=(then, now), site=site or None, **about(array),
+    )  # fmt: skip
 
 
 def arrays_in(value: Any) -> Iterator[Any]:

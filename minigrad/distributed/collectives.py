@@ -90,7 +90,8 @@ def receive(like: Any, source: int, tag: int = 0) -> Any:
     here.wait(transport.receive(into, source, tag), what)
     if not fits:
         raise DistributedError(
-            f"{what}: rank {source} sent {sent}; give receive an array of that dtype and size"
+            f"{what}: rank {source} sent {sent}; give receive an array of that dtype and size",
+            ranks=(source,),
         )
     return _wrapped(like, y)
 

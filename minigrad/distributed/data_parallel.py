@@ -329,5 +329,6 @@ def _refuse_other_models(module: Module, here: Any) -> None:
         raise DistributedError(
             f"DataParallel: the models of the ranks differ at entry {at}: rank 0 has {mine} "
             f"({len(own)} entries), {named(same)} has {theirs} ({len(other)} entries). Build the "
-            "same model on every rank"
+            "same model on every rank",
+            ranks=(0, *same),
         )

@@ -63,7 +63,8 @@ def _introduced_by_store(rank: int, size: int) -> Any:
         if "TCPStore is not available" in str(problem):
             raise DistributedError(
                 f"rank {rank} of {size} finds no rank 0 at {host}:{port}; start it, or set "
-                "MASTER_ADDR and MASTER_PORT to where it is, the same on every rank"
+                "MASTER_ADDR and MASTER_PORT to where it is, the same on every rank",
+                ranks=(0, rank),
             ) from problem
         raise
     group.stop()  # all have met: left alone, its process would keep rank 0 from ending

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.threads import Local
 from ..core import events, modes
-from ..core.errors import AnomalyError, InPlaceError, describe
+from ..core.errors import AnomalyError, InPlaceError, about, describe
 from ..core.tensor import raw
 from ..core.versions import arrays_in
 from .passes import Pull
@@ -222,8 +222,9 @@ def _refuse_changed_arrays(node: Any) -> None:
                 f"{node.op.name}: {what}, {describe(array)}, which its derivative needs, was "
                 "changed after the call through NumPy's memory (the array itself, x.data or "
                 "x.numpy()); pass a copy, or change a copy. The forward was "
-                f"{_called(events.stack_of(node.origin))}"
-            )
+                f"{_called(events.stack_of(node.origin))}",
+                op=node.op.name, argument=name, **about(array),
+            )  # fmt: skip
 
 
 def _fingerprint(array: Any) -> int | bytes:

@@ -11,7 +11,7 @@ from ..backends.dtypes import is_differentiable
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
-from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, describe
+from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, about, describe
 from ..core.graph import Leaf
 from ..core.registry import engine as functions
 from ..core.registry import op
@@ -219,10 +219,8 @@ def run_backward(
 
 def _mode(with_hooks: bool, seeds: dict, create_graph: bool) -> Any:
     """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
-    if create_graph:
-        return modes.enable_grad()
     plain = with_hooks and not any(isinstance(g, Tensor) for g in seeds.values())
-    return modes.no_grad() if plain else _AS_IT_IS
+    return modes.enable_grad() if create_graph else modes.no_grad() if plain else _AS_IT_IS
 
 
 def _has_hooks(order: list) -> bool:
@@ -352,13 +350,15 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
         if data.size != 1:
             raise SeedError(
                 f"backward from a tensor of shape {root.shape} needs a gradient of that shape "
-                "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()"
+                "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()",
+                **about(root),
             )
         if data.dtype.kind == "c":
             raise SeedError(
                 f"backward from a complex tensor, {describe(root)}, needs a gradient too: only a "
                 "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
-                "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y"
+                "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y",
+                **about(root),
             )
         if type(data) is np.ndarray:
             g = np.array(1, data.dtype, ndmin=data.ndim)  # in a third of the time of ones_like
@@ -369,14 +369,15 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
         if device_of(raw(g)) != root.device:
             raise DeviceError(
                 f"backward: the gradient {describe(g)} is on {device_of(raw(g))}, the tensor on "
-                f"{root.device}; bring it there first, g.to({root.device!r})"
-            )
-    if g.shape != data.shape:
-        raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
-    if g.dtype != data.dtype:
-        if g.dtype.kind not in ("biufVc" if root.dtype.kind == "c" else "biufV"):
-            raise SeedError(f"backward: a gradient {describe(g)} for a tensor {describe(root)}")
-        g = g.astype(root.dtype)
+                f"{root.device}; bring it there first, g.to({root.device!r})",
+                device=root.device, devices=(root.device, device_of(raw(g))),
+            )  # fmt: skip
+    kinds = "biufVc" if root.dtype.kind == "c" else "biufV"
+    if g.shape != data.shape or g.dtype.kind not in kinds:
+        said = "the gradient is {}, the" if g.shape != data.shape else "a gradient {} for a"
+        said = f"backward: {said.format(describe(g))} tensor {describe(root)}"
+        raise SeedError(said, **about(root, g))
+    g = g if g.dtype == data.dtype else g.astype(root.dtype)
     kind = type(root) if root.level else Tensor
     at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
@@ -390,8 +391,9 @@ def _refuse_released(order: list) -> None:
             raise GraphReleasedError(
                 f"{node!r} was used by an earlier backward, which freed the arrays it had saved. "
                 "Pass retain_graph=True to the earlier backward to use a graph twice, or compute "
-                "the forward again."
-            )
+                "the forward again.",
+                op=node.op.name, number=node.number, **about(node),
+            )  # fmt: skip
 
 
 functions.register("backward", backward)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.locks import Lock
-from ..core.errors import RuleError, describe
+from ..core.errors import RuleError, about, describe
 from ..core.graph import Leaf, Node
 from ..core.large_pull import PutOff
 from ..core.piecewise import Start
@@ -45,15 +45,21 @@ def _of_another_shape(c: Any, parent: Any, node: Any) -> RuleError:
     advice = "; sum over the axes along which the op broadcasts it" if broadcast else ""
     return RuleError(
         f"the rule of {node.op.name} returned a gradient of shape {c.shape} for {which} of shape "
-        f"{parent.shape}; a rule returns exactly its input's shape{advice}"
-    )
+        f"{parent.shape}; a rule returns exactly its input's shape{advice}",
+        op=node.op.name, argument=_name_of(node, parent), **about(parent, c),
+    )  # fmt: skip
 
 
 def _input_of(node: Any, parent: Any) -> str:
     """Which input of the node's op the parent is, for an error."""
+    name = _name_of(node, parent)
+    return "an input" if name is None else f"the input {name!r}"
+
+
+def _name_of(node: Any, parent: Any) -> str | None:
     names = [node.op.arrays[i] for i in node.plan.slots] if not node.op.variadic else []
     place = next((i for i, x in enumerate(node.parents) if x is parent), -1)
-    return f"the input {names[place]!r}" if 0 <= place < len(names) else "an input"
+    return names[place] if 0 <= place < len(names) else None
 
 
 def require_array(c: Any, parent: Any, node: Any) -> None:
@@ -63,8 +69,11 @@ def require_array(c: Any, parent: Any, node: Any) -> None:
     if not hasattr(c, "shape") or not hasattr(c, "dtype"):
         raise RuleError(
             f"the rule of {node.op.name} returned {describe(c)} for {_input_of(node, parent)} of "
-            f"shape {parent.shape}; a rule returns an array of its input's shape, or None for zero"
-        ) from None
+            f"shape {parent.shape}; a rule returns an array of its input's shape, or None for zero",
+            op=node.op.name,
+            argument=_name_of(node, parent),
+            **about(parent, c),
+        )  # fmt: skip from None
 
 
 def unbroadcast(c: Any, shape: tuple) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.locks import Lock
 from ..core import events, hooks, versions
-from ..core.errors import HookError, describe
+from ..core.errors import HookError, about, describe
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
 from .contributions import accumulate, conform
@@ -218,11 +218,13 @@ def _replaced(g: Any, new: Any, where: str) -> Any:
     if new is None:
         return g
     if g is None:
-        raise HookError(f"{where} returned a gradient for a result that was not used; return None")
+        said = f"{where} returned a gradient for a result that was not used; return None"
+        raise HookError(said, given_shape=getattr(new, "shape", None))
     if getattr(new, "shape", None) != g.shape or not np.can_cast(new.dtype, g.dtype, "same_kind"):
         raise HookError(
             f"{where} returned {describe(new)} in place of a gradient {describe(g)}; a hook "
-            "returns None to leave it, or a tensor of the same shape and kind of number"
+            "returns None to leave it, or a tensor of the same shape and kind of number",
+            **about(g, new),
         )
     if isinstance(g, Tensor):
         return new.astype(g.dtype) if new.dtype != g.dtype else new

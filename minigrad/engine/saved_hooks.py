@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.device import to_device, to_host
 from ..core import modes, versions
-from ..core.errors import HookError, describe
+from ..core.errors import HookError, about, describe
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, raw
 
@@ -78,7 +78,8 @@ class _Packed(Deferred):
         if getattr(array, "shape", None) != entry.shape or array.dtype != entry.dtype:
             raise HookError(
                 f"saved_tensors_hooks: unpack returned {describe(array)} for the saved {name!r} of "
-                f"{self.op}, which was {entry.dtype} {entry.shape}"
+                f"{self.op}, which was {entry.dtype} {entry.shape}",
+                **about(entry, array),
             )
         versions.refuse_if_changed(array, self.number, self.op, name)
         return array

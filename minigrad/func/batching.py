@@ -85,7 +85,8 @@ class Batched(NoLeaf, Tensor):
             if not hasattr(a, "dtype"):
                 raise RuleError(
                     f"the batch rule of {op.name} returned {describe(a)}; it returns what the op "
-                    "does, with the axis of the examples in front"
+                    "does, with the axis of the examples in front",
+                    op=op.name,
                 )
         watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
 

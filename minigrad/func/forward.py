@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..core import modes
 from ..core.create import as_tensor
-from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, describe
+from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, about, describe
 from ..core.numpy_protocol import warn_of_storing
 from ..core.registry import op as ops
 from ..core.residuals import with_residuals
@@ -143,8 +143,9 @@ def _push_by_rule(op: Any, xs: list, ts: list, params: dict) -> tuple:
             which = f"result {i} of shape" if isinstance(y, tuple) else "a result of shape"
             raise RuleError(
                 f"the jvp rule of {op.name} returned {describe(t)} as the tangent of {which} "
-                f"{a.shape}; it returns exactly its result's shape, or None for zero"
-            )
+                f"{a.shape}; it returns exactly its result's shape, or None for zero",
+                op=op.name, **about(a, t),
+            )  # fmt: skip
     return y, ty
 
 
@@ -237,12 +238,14 @@ def paired(what: str, primals: tuple, tangents: tuple) -> tuple[list, list]:
     for i, (x, t) in enumerate(zip(xs, ts, strict=True)):
         if x.shape != t.shape:
             raise TransformError(
-                f"{what}: tangents[{i}] has shape {t.shape}, its primal {x.shape}; they must agree"
+                f"{what}: tangents[{i}] has shape {t.shape}, its primal {x.shape}; they must agree",
+                **about(x, t),
             )
         if not is_differentiable(x.dtype) or (t.dtype.kind == "c" and x.dtype.kind != "c"):
             raise TransformError(
                 f"{what}: tangents[{i}], {describe(t)}, is no direction to move its primal in, "
-                f"{describe(x)}; give a primal of a floating dtype (complex for a complex tangent)"
+                f"{describe(x)}; give a primal of a floating dtype (complex for a complex tangent)",
+                **about(x, t),
             )
         if t.dtype != x.dtype:
             ts[i] = ops.astype(t, dtype=x.dtype)

@@ -183,7 +183,8 @@ def newton(equation: Equation, x: Any, values: Any, tol: float, max_steps: int) 
                 raise ConvergenceError(
                     f"{equation.name}: Newton's search came to a point where the Jacobian is "
                     f"singular, with a residual of {float(solvers.largest(r).max()):.2g}; start "
-                    "elsewhere (x0), or pass a solver of your own"
+                    "elsewhere (x0), or pass a solver of your own",
+                    residual=float(solvers.largest(r).max()),
                 ) from error
         push = linearize(lambda x: equation.residual(x, *tensors), wrap(x))[1]
         return gmres(push, r)
@@ -215,6 +216,7 @@ def _checked(equation: Equation, x: Any, values: Any, tol: float) -> Any:
         raise ConvergenceError(
             f"{equation.name}: the solver returned a point where the equation is off by "
             f"{float(solvers.largest(r).max()):.2g}, more than tol={tol:.2g}; the derivative holds "
-            "at solutions only. Let the solver go further, or raise tol="
-        )
+            "at solutions only. Let the solver go further, or raise tol=",
+            residual=float(solvers.largest(r).max()), tol=float(tol),
+        )  # fmt: skip
     return x

@@ -111,7 +111,8 @@ def _between(
             )
     raise ConvergenceError(
         f"odeint: {max_steps} steps have led {done:.3g} of the way from one time to the next; "
-        "allow more (max_steps), or a larger error (rtol, atol)"
+        "allow more (max_steps), or a larger error (rtol, atol)",
+        steps=max_steps,
     )
 
 

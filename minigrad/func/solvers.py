@@ -113,8 +113,9 @@ def gmres(product: Callable, b: Any, tol: float, max_steps: int, restart: int = 
     raise ConvergenceError(
         f"gmres stopped after {max_steps} steps with a residual of {float(length(r).max()):.2g} "
         f"for a right side of length {float(length(b).max()):.2g}. The system is singular or badly "
-        'conditioned; linear="dense" says which, if it is small'
-    )
+        'conditioned; linear="dense" says which, if it is small',
+        steps=max_steps, residual=float(length(r).max()),
+    )  # fmt: skip
 
 
 def _krylov_step(product: Callable, r: Any, steps: int) -> Any:
@@ -159,11 +160,13 @@ def _stopped(what: str, steps: int, r: Any, tol: float) -> ConvergenceError:
     if not np.isfinite(worst).all():
         return ConvergenceError(
             f"{what}: the search left the finite numbers; f moves away from the solution here. "
-            "Start nearer, or use another solver (newton)"
-        )
+            "Start nearer, or use another solver (newton)",
+            steps=steps, residual=float(worst.max()), tol=tol,
+        )  # fmt: skip
     failed = int((~(worst <= tol)).sum())
     return ConvergenceError(
         f"{what} stopped after {steps} steps with a residual of {float(worst.max()):.2g}"
         + (f" ({failed} of {worst.size} examples)" if worst.size > 1 else "")
-        + f", tol={tol:.2g}. Start nearer, allow more with max_steps=, or ask for less with tol="
-    )
+        + f", tol={tol:.2g}. Start nearer, allow more with max_steps=, or ask for less with tol=",
+        steps=steps, residual=float(worst.max()), tol=tol,
+    )  # fmt: skip

@@ -15,8 +15,14 @@ from .parameter import Parameter, UninitializedParameter
 
 
 class PathError(MinigradError, AttributeError, KeyError):
-    """A module has nothing of this kind at a path."""
+    """A module has nothing of this kind at a path.
 
+    path    what was asked for
+    known   the paths that there are
+    """
+
+    path: str | None = None
+    known: tuple[str, ...] | None = None
     __str__ = Exception.__str__  # KeyError's would quote the message
 
 
@@ -198,12 +204,17 @@ def _refuse(
     owner: str, faults: list[str], unmatched: Unmatched, strict: bool, known: bool = True
 ) -> None:
     """StateError with all that is wrong; `known`: what is unmatched now stays so."""
+    unfit = tuple([fault.partition(": ")[0] for fault in faults])
     if strict and (known or faults):
         for what, paths in zip(("missing", "unexpected"), unmatched, strict=True):
             faults += [f"{what}: {', '.join(paths)}"] * bool(paths)
     if faults:
         hint = " (strict=False passes over missing and unexpected names)" if strict else ""
-        raise StateError(f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults))
+        raise StateError(
+            f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults),
+            missing=tuple(unmatched.missing_keys), unexpected=tuple(unmatched.unexpected_keys),
+            unfit=unfit,
+        )  # fmt: skip
 
 
 def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: bool) -> None:
@@ -247,7 +258,10 @@ def at(root: Any, path: str, kind: type, what: str) -> Any:
             found = None
     if not isinstance(found, kind):
         paths = [name for name, _ in getattr(root, f"named_{what}s")() if name]
-        raise PathError(f"{type(root).__name__} has nothing at {path!r}; its {what}s are {paths}")
+        raise PathError(
+            f"{type(root).__name__} has nothing at {path!r}; its {what}s are {paths}",
+            path=path, known=tuple(paths),
+        )  # fmt: skip
     return found
 
 

@@ -79,7 +79,8 @@ def require_state(owner: str, given: Any, *keys: str) -> None:
         found = f"keys {[*given][:4]}" if isinstance(given, Mapping) else describe(given)
         raise StateError(
             f"{owner}.load_state_dict: needs what its state_dict() gave, a dictionary with "
-            f"{' and '.join(map(repr, keys))}; got {found}"
+            f"{' and '.join(map(repr, keys))}; got {found}",
+            missing=tuple([k for k in keys if not isinstance(given, Mapping) or k not in given]),
         )
 
 

@@ -200,3 +200,31 @@ def test_the_session_of_a_with_block_is_that_of_its_thread(two):
         made.append(mg.ones(1, requires_grad=True))
     made.append(mg.ones(1, requires_grad=True))
     assert [x in a for x in made] == [False, True, False]
+
+
+def test_a_tensor_tells_its_session():
+    a = mg.Session()
+    x, w = a.tensor([1.0, 2.0], requires_grad=True), mg.ones(2, requires_grad=True)
+    assert x.session is a and w.session is None and mg.ones(2).session is None
+    y = mg.exp(w * 3 + x)
+    assert y.session is a and y.sum().session is a and y.detach().session is None
+    assert y.session is a, "asked again"
+    with a:
+        layer = mg.nn.Linear(2, 1)
+    assert layer.weight.session is a and layer(mg.ones(1, 2, dtype="float32")).session is a
+    with pytest.raises(AttributeError):
+        x.session = None
+    a.close()
+    assert x.session is None and y.session is None
+
+
+def test_a_tensor_tells_its_session_inside_a_transform():
+    a = mg.Session()
+    x, seen = a.tensor([1.0, 2.0]), []
+
+    def f(t):
+        seen.append((t * 2).session)
+        return (t * x).sum()
+
+    mg.func.grad(f)(x)
+    assert x.session is a and seen == [None]
