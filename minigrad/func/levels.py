@@ -24,14 +24,15 @@ from ..core.tensor import Tensor, wrap
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
 # that count elsewhere, or none, so that threads which make objects of one class do not meet there.
+_MOST_CLASSES = 16  # kept of one level
 _OBJECTS_COUNT = "free-threading" not in sys.version
 
 
 class _Classes(Local):
-    """The classes of levels, each thread's own: (base, level) -> class."""
+    """The classes of levels, each thread's own: (base, level, lasting) -> those made so far."""
 
     def __init__(self) -> None:
-        self.made: dict[tuple[type, int], Any] = {}
+        self.made: dict[tuple[type, int, bool], list[Any]] = {}
 
 
 _classes = _Classes()
@@ -128,25 +129,25 @@ def kept(x: Tensor) -> Tensor:
 
 
 def at_level(base: type, level: int, lasting: bool = False) -> type:
-    """The class of tensors of this kind at this level; one class a level, made once.
+    """The class of tensors of this kind at this level: one that was made before, or a new one.
 
-    A `lasting` level gets a class of its own: its tensors are used after it has ended (by the pull
+    A `lasting` level has a class for itself: its tensors are used after it has ended (by the pull
     that vjp returns), and must not be taken for those of a later transform of the same depth. So
-    does one where an earlier run has left tensors behind, as an object refers to its class, and
-    one where that cannot be told.
+    has one whose tensors have no value after it. Such a class serves again when nothing of the
+    earlier run refers to it: its tensors do, as an object refers to its class. Where that cannot be
+    told, or many are in use, a new one is made, which only the cyclic collector frees.
     """
-    made, key = _classes.made, (base, level)
-    kind = None if lasting else made.get(key)
-    if kind is None or (
-        kind.life and not (_OBJECTS_COUNT and sys.getrefcount(kind) <= kind.life[1])
-    ):
-        leaves = not issubclass(base, NoLeaf)
-        words = {"level": level, "__slots__": (), "life": None if leaves else [False, 0]}
-        kind = type(f"{base.__name__}{level}", (base,), words)
-        if not lasting:
-            made[key] = kind
-        if kind.life:
-            kind.life[1] = sys.getrefcount(kind)
+    made = _classes.made.setdefault((base, level, lasting), [])
+    no_leaf = issubclass(base, NoLeaf)
+    alone = lasting or no_leaf
+    for kind in made:
+        if not alone or (_OBJECTS_COUNT and sys.getrefcount(kind) <= kind.unused):
+            return kind
+    words = {"level": level, "__slots__": (), "life": [False] if no_leaf else None, "unused": 0}
+    kind = type(f"{base.__name__}{level}", (base,), words)
+    if len(made) < _MOST_CLASSES:
+        made.append(kind)
+        kind.unused = sys.getrefcount(kind)
     return kind
 
 
