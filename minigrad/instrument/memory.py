@@ -30,7 +30,10 @@ _MOST_PARTS = 1000  # of a list that a node saves or an optimizer keeps
 class _Held(weakref.ref):
     """A weak reference to an owner of memory, with what is known of it."""
 
-    __slots__ = ("number", "key", "bytes", "category", "saved", "used", "used_forward", "before")
+    __slots__ = (
+        "tracker", "number", "key", "bytes", "category", "saved", "used", "used_forward", "before",
+    )  # fmt: skip
+    tracker: "weakref.ref[MemoryTracker]"  # weakly: it holds this
     number: int
     key: int
     bytes: int
@@ -62,6 +65,7 @@ class MemoryTracker:
         self._held: dict[int, _Held] = {}  # by id of the owner
         self._lock = Lock()
         self._open = True
+        self._self = weakref.ref(self)
         _trackers.add(self)
 
     def close(self) -> None:
@@ -167,9 +171,10 @@ class MemoryTracker:
             self.lost += 1
             return None
         try:
-            held = _Held(array, self._gone)
+            held = _Held(array, _gone)
         except TypeError:  # an array class without weak references
             return None
+        held.tracker = self._self
         held.number, held.key, held.category, held.before = self._next, key, category, category
         held.saved, held.used, held.used_forward = 0, t, t
         held.bytes = array.nbytes
@@ -186,7 +191,7 @@ class MemoryTracker:
         )  # fmt: skip
         return held
 
-    def _gone(self, held: _Held) -> None:
+    def gone(self, held: _Held) -> None:
         """The owner's memory is given back now; called by the interpreter, from anywhere."""
         if sys.is_finalizing() or not self._open:
             return
@@ -201,6 +206,12 @@ class MemoryTracker:
         if category != "saved":
             held.before = category
         self.tell(("category", held.number, t, category))
+
+
+def _gone(held: Any) -> None:
+    tracker = held.tracker()
+    if tracker is not None:
+        tracker.gone(held)
 
 
 _trackers: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
@@ -220,7 +231,7 @@ class PeakMemory:
     """The bytes that live, now and at their peak, by category: what an aggregate profile keeps."""
 
     def __init__(self) -> None:
-        self.tracker = MemoryTracker(self._heed, 10_000_000)
+        self.tracker = MemoryTracker(_weakly(self._heed), 10_000_000)
         self.live: dict[str, int] = {}
         self.at_peak: dict[str, int] = {}
         self.peak = 0
@@ -257,6 +268,18 @@ class PeakMemory:
             "peak": self.peak,
             "at_peak": {name: n for name, n in sorted(self.at_peak.items()) if n},
         }
+
+
+def _weakly(method: Any) -> Callable[[tuple], None]:
+    """The method, without keeping its object: the tracker that calls it belongs to that."""
+    method = weakref.WeakMethod(method)
+
+    def tell(line: tuple) -> None:
+        bound = method()
+        if bound is not None:
+            bound(line)
+
+    return tell
 
 
 def _owner(x: Any) -> Any:

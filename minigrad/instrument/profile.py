@@ -9,6 +9,7 @@ a few thousand at a time. Appending is atomic in Python, so threads need no lock
 into files is outputs.py's business.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from time import perf_counter_ns
 from typing import Any
@@ -86,11 +87,6 @@ class profile(metaclass=CalledFirst):
         self._phase = ""
         self._since = 0
         self._wall = 0
-        self._count_event = counter(
-            self._forward, self._backward, self._own_time, self._fold, self.lines
-        )
-        more = self.memory is not None or every is not None
-        self.hear = self._hear_more if more else self._count_event
 
     def __enter__(self) -> "profile":
         if not self._entered:
@@ -137,13 +133,25 @@ class profile(metaclass=CalledFirst):
 
     # -- listening -------------------------------------------------------------------------------
 
+    @property
+    def hear(self) -> Callable[[tuple], None]:
+        """The function that takes the events; who calls it keeps it: here it would be a cycle."""
+        count_event = counter(self._forward, self._backward, self._own_time, self._fold, self.lines)
+        if self.memory is None and self._every is None:
+            return count_event
+
+        def hear_more(event: tuple) -> None:
+            count_event(event)
+            self._hear_more(event)
+
+        return hear_more
+
     def _fold(self, cell: Cell) -> None:
         with self._lock:
             cell.fold()
 
     def _hear_more(self, event: tuple) -> None:
-        """Count it, and do what costs more: follow memory, report in between."""
-        self._count_event(event)
+        """Beyond counting: follow memory, report in between."""
         if self.memory is not None:
             self.memory.hear(event, origin_of(event))
         if self._every is not None and self._outputs is not None:

@@ -1,12 +1,14 @@
 """npz files: a zip archive with one NumPy array a member, read without np.load's trust in sizes."""
 
 import errno
+import functools
 import io
 import json
 import math
 import os
 import struct
 import zipfile
+from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
@@ -172,6 +174,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> np.n
     return array.reshape(shape, order="F" if fortran else "C")
 
 
+@functools.lru_cache(256)  # NumPy's parser leaves a reference cycle at each call
+def _parsed(reader: Callable, header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    return reader(io.BytesIO(header))
+
+
 def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     readers = {
         (1, 0): ("<H", np.lib.format.read_array_header_1_0),
@@ -186,7 +193,7 @@ def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np
         (length,) = struct.unpack(size, start)
         if length > _LONGEST_HEADER:  # NumPy would read all of it before it says so
             raise ValueError("max_header_size")
-        shape, fortran, dtype = reader(io.BytesIO(start + file.read(length)))
+        shape, fortran, dtype = _parsed(reader, start + file.read(length))
     except Exception as error:  # NumPy parses it as Python text: there is no end to their kinds
         long = "max_header_size" in str(error)  # NumPy's advice is for arguments of its own
         reason = "it is longer than that of any array" if long else error
