@@ -14,7 +14,7 @@ from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .randomness import BATCH, ROW, START, STREAM, numbers_of, shared
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, is_whole
-from .workers import Crew, default_context
+from .workers import Crew, default_context, fetched
 
 # once a DataLoader is made
 _FIXED = ("dataset", "batch_size", "drop_last", "sampler", "batch_sampler")
@@ -190,7 +190,9 @@ class DataLoader(Checked):
 
     def _now(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
         with shared():
-            yield from (_finished(fetch(self.dataset, task, i)) for i, task in enumerate(tasks))
+            yield from (
+                _finished(fetched(fetch, self.dataset, task, i)) for i, task in enumerate(tasks)
+            )
 
     def _ahead(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
         crew = Crew(

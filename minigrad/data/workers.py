@@ -66,7 +66,18 @@ class _Worker:
             init_fn, self.init_fn = self.init_fn, None
             with randomness.numbers_of(self.info.seed, randomness.START, self.info.id):
                 init_fn(self.info.id)
-        return self.fetch(self.info.dataset, task, batch)
+        return fetched(self.fetch, self.info.dataset, task, batch)
+
+
+def fetched(fetch: Callable, dataset: Any, task: Any, batch: int) -> Any:
+    """What fetch gives; RuntimeError for a StopIteration, which would end the loop over batches."""
+    try:
+        return fetch(dataset, task, batch)
+    except StopIteration as error:
+        raise RuntimeError(
+            f"DataLoader: the {type(dataset).__name__} or what collates its rows raised "
+            f"StopIteration as batch {batch} was made; catch it there"
+        ) from error
 
 
 def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable | None) -> None:
@@ -109,6 +120,13 @@ def _run(batch: int, task: Any) -> Any:
     worker = _here.worker
     try:
         return worker.run(batch, task)
+    except StopIteration as error:
+        raise RuntimeError("DataLoader: worker_init_fn raised StopIteration; catch it") from error
+    except SystemExit as error:  # it would end the program, with no word of where
+        raise RuntimeError(
+            f"DataLoader: a worker called sys.exit({error.code!r}) as it made batch {batch}; raise "
+            "an error there instead"
+        ) from error
     except Exception as error:
         if worker.process and not _travels(error):
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
