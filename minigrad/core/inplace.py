@@ -32,6 +32,7 @@ from .errors import InPlaceError, TransformError, about, describe, refuse_left_b
 from .graph import Leaf
 from .methods import Methods
 from .registry import op
+from .swaps import refuse_swap
 
 
 class InPlace(Methods):
@@ -112,6 +113,8 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     if _is_recorded(x, value, what, index):
         value = _with_dtype_of(x, value, what)
         return _become(x, op.setitem(x, value, index=index))
+    if isinstance(value, InPlace) and index is not ...:
+        refuse_swap(x, value, sys._getframe(2))
     return _store(x, _plain(index), _plain(value), what)
 
 

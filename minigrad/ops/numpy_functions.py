@@ -20,6 +20,7 @@ from .axes import (
     axis_of,
     constant_array,
     constant_like,
+    goes_into,
     on_host,
 )
 from .elementwise.support import ordered
@@ -276,7 +277,7 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     step = sum(np.cumprod((1, *a.shape[:0:-1])).tolist())  # from one entry to the next, in memory
     # wrap: below the square of a tall matrix, after a row left out, the diagonal begins again
     places = np.arange(0, a.size, step) if wrap and a.ndim == 2 else step * np.arange(n)
-    values = array_like(val)
+    values = array_like(goes_into(val, a))
     if values.ndim:
         values = op.resize(values, places.size)
     a[np.unravel_index(places, a.shape)] = values
@@ -287,7 +288,7 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     a, places = _target("put", a), np.ravel(_plain(ind))
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"np.put: mode={mode!r}: choose 'raise', 'wrap' or 'clip'")
-    values = array_like(v)
+    values = array_like(goes_into(v, a))
     if places.size and values.size:
         shape = a.shape or (1,)
         key = np.unravel_index(_within(places, a.size, mode), shape)
@@ -304,7 +305,8 @@ def _within(places: np.ndarray, n: int, mode: str) -> np.ndarray:
 
 @_numpy(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    a, values = _target("putmask", a), array_like(values)
+    a = _target("putmask", a)
+    values = array_like(goes_into(values, a))
     mask = _mask_over("putmask", mask, a)
     if values.size:
         a[mask] = op.reshape(op.resize(values, a.size), shape=a.shape)[mask]
@@ -320,7 +322,8 @@ def _mask_over(name: str, mask: Any, a: Any) -> np.ndarray:
 
 @_numpy(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
-    arr, vals = _target("place", arr), array_like(vals)
+    arr = _target("place", arr)
+    vals = array_like(goes_into(vals, arr))
     mask = _mask_over("place", mask, arr)
     if mask.any() and not vals.size:
         raise ValueError("np.place: vals is empty, and the mask has places to fill")
