@@ -7,7 +7,8 @@ Four cases:
 - x or v is tracked: x becomes the result of the op `setitem` or `add`, in an array of its own, and
   gradients flow. What was computed from x before keeps the old values, so nothing is corrupted.
   That is possible only if nothing else refers to x's memory: a view would keep the old values.
-  CPython's reference count tells whether something does; then it is an InPlaceError.
+  CPython's reference count tells whether something does; then it is an InPlaceError, unless it is
+  what led to x and the value that has saved it (holders.py): that should keep the old values.
   `y[i] += b` is y[i] = y[i] + b: the unnamed view y[i] need not be changed itself, since Python
   writes the result back to y[i] next.
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
@@ -30,6 +31,7 @@ from ..backends.dtypes import require_fit
 from . import hooks, joined, modes, versions
 from .errors import InPlaceError, TransformError, about, describe, refuse_left_behind
 from .graph import Leaf
+from .holders import saved_alone
 from .methods import Methods
 from .registry import op
 from .swaps import refuse_swap
@@ -177,7 +179,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     except (IndexError, TypeError) as error:
         called = f"{what}: x is {describe(x)}, value {describe(value)}"
         raise type(error)(f"{called}: {error}") from None
-    versions.note_write(x._data, f"`{what}`")
+    versions.note_write_at(x._data, index, f"`{what}`")
     return x
 
 
@@ -208,15 +210,16 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             f"changed by a recorded op would no longer be one. {_what_a_leaf_allows(instead)}",
             op=what, argument="x", **about(x),
         )  # fmt: skip
-    if not seen_by_x_alone(x):
+    if not (seen_by_x_alone(x) or saved_alone(x, value)):
         raise InPlaceError(
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
             "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
             "x.detach(), x.numpy() or a saved array of it is alive (a recording mg.Tape keeps all "
             "that was made alive), which would keep showing the old values. Where x is a view, "
             "x = y[i], change y itself by y[i] = value or y[i] += b, or begin with "
-            f"x = y[i].copy(). Else {instead}; where the value is a view "
-            "of x itself, x[1:] = x[:-1].copy()",
+            "x = y[i].copy(). Where a result kept elsewhere was computed from x or a part of it, "
+            "whichever part that is, compute it from a copy: f(x[i].copy()). "
+            f"Else {instead}; where the value is a view of x itself, x[1:] = x[:-1].copy()",
             op=what, argument="x", **about(x),
         )  # fmt: skip
     return True

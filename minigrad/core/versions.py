@@ -33,7 +33,10 @@ _lock = Lock()
 
 
 class _Writes:
-    """The writes into one owner's memory: how many, and the newest as (clock, low, high, ...)."""
+    """The writes into one owner's memory: how many, and the newest ones.
+
+    Of a write: (clock, low, high, whether it filled that range, what it was, its origin).
+    """
 
     __slots__ = ("owner", "count", "recent", "forgotten")
 
@@ -56,10 +59,11 @@ def owner_of(array: Any) -> Any:
     return array
 
 
-def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
+def note_write(array: Any, what: str, origin: tuple | None = None, of_all: bool = True) -> None:
     """Record that `array` was just written in place; `what` names the write in errors.
 
     `origin` is where, as events.capture_origin() gives it: for callers that note many writes.
+    `of_all`: whether all of its elements were written, as far as is known.
     """
     global last_write
     owner, origin = owner_of(array), origin or events.capture_origin()
@@ -71,7 +75,22 @@ def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
             writes.forgotten = writes.recent[0][0]
         last_write = _here.last_write = next_number()
         writes.count += 1
-        writes.recent.append((last_write, *_span(array), what, origin))
+        low, high = _span(array)
+        filled = of_all and high - low == array.nbytes
+        writes.recent.append((last_write, low, high, filled, what, origin))
+
+
+def note_write_at(array: Any, index: Any, what: str) -> None:
+    """Record a write at an index: of the part it names where that is a view, so that a write to
+    one row is not one to the others."""
+    parts = index if type(index) is tuple else (index,)
+    basic = all(part is None or part is ... or type(part) in _BASIC for part in parts)
+    if basic and index is not ...:
+        array = array[index] if ... in parts else array[(*parts, ...)]  # of one element, too
+    note_write(array, what, of_all=basic)
+
+
+_BASIC = frozenset([int, slice, *[np.dtype(code).type for code in np.typecodes["AllInteger"]]])
 
 
 def last_write_here() -> int:
@@ -91,7 +110,9 @@ def note_end_of_write(array: Any) -> None:
 
 
 def _span(array: Any) -> tuple[int, int]:
-    """The addresses between which the array's elements lie."""
+    """The addresses between which the array's elements lie; (0, 0) where it has none."""
+    if not array.size:
+        return 0, 0
     if isinstance(array, np.ndarray):
         low = high = array.ctypes.data
     else:  # CuPy's, whose shape and strides are tuples made anew at each look
@@ -108,10 +129,12 @@ def _span(array: Any) -> tuple[int, int]:
 
 def written_after(
     array: Any, clock: int, until: float = math.inf
-) -> tuple[int, int, str, tuple] | None:
-    """(version at `clock`, version now, last write, its origin) if array was written since.
+) -> tuple[int, int, bool, str, tuple] | None:
+    """(version at `clock`, version now, surely?, last write, its origin) if array was written.
 
-    Writes at clock `until` or later do not count, nor do forgotten ones that they have displaced.
+    Not surely where the write or the array left out parts of their range of memory, so that they
+    may have no element in common. Writes at clock `until` or later do not count, nor do forgotten
+    ones that they have displaced.
     """
     writes = _writes.get(id(owner_of(array)))
     if writes is None:
@@ -123,8 +146,8 @@ def written_after(
     touching = [write for write in after if write[1] < high and low < write[2]]
     if not touching and not clock <= forgotten < until:
         return None
-    *_, what, origin = (touching or after or [("a write", None)])[-1]
-    return count - len(after), count, what, origin
+    *_, filled, what, origin = (touching or after or [(False, "a write", None)])[-1]
+    return count - len(after), count, filled and high - low == array.nbytes, what, origin
 
 
 def refuse_changed(nodes: Iterable) -> None:
@@ -155,14 +178,16 @@ def refuse_if_changed(
     found = written_after(array, clock, until)
     if found is None:
         return
-    then, now, what, origin = found
+    then, now, surely, what, origin = found
     site = events.site_of(origin) or {}
+    doubt = "" if surely else ", or other elements in its range of memory were"
     raise InPlaceError(
         f"{op}: {'its result' if argument == 'y' else f'its argument {argument!r}'} "
-        f"{array.dtype} {array.shape}, which its derivative needs, was changed in place: it was at "
-        f"version {then} when {op} ran and is at version {now} now. The last change was {what} at "
-        f"{site.get('file')}:{site.get('line')} in {site.get('function')}. Call backward before "
-        f"the change, or change a copy (x.copy()), or give {op} the copy.",
+        f"{array.dtype} {array.shape}, which its derivative needs, was changed in "
+        f"place{doubt}: it was at version {then} when {op} ran and is at version {now} now. "
+        f"The last change was {what} at {site.get('file')}:{site.get('line')} in "
+        f"{site.get('function')}. Call backward before the change, or change a copy (x.copy()), or "
+        f"give {op} the copy.",
         op=op, argument=argument, versions=(then, now), site=site or None, **about(array),
     )  # fmt: skip
 
