@@ -22,13 +22,18 @@ def _filled(rng, dtype):
     yield Sample("of another shape", sample.args, {"fill_value": 2.5, "shape": (3, 1)})
 
 
+_BYTES = np.ones(2, np.uint8)
 _BAD_DTYPE = (
     ErrorSample("no such dtype", (np.ones(2),), TypeError, "nonsense", {"dtype": "nonsense"}),
 )
 
 register_op("zeros_like", _with_dtype, reference=np.zeros_like, errors=_BAD_DTYPE)
 register_op("ones_like", _with_dtype, reference=np.ones_like, errors=_BAD_DTYPE)
-register_op("full_like", _filled, reference=np.full_like, errors=_BAD_DTYPE)
+_NO_FIT = (
+    ErrorSample("beyond", (_BYTES,), OverflowError, "bounds for uint8", {"fill_value": 300}),
+    ErrorSample("no number", (_BYTES,), ValueError, "NaN to integer", {"fill_value": np.nan}),
+)
+register_op("full_like", _filled, reference=np.full_like, errors=(*_BAD_DTYPE, *_NO_FIT))
 register_op(
     "empty_like",
     _with_dtype,

@@ -120,6 +120,7 @@ def _index_put(x, indices, values, accumulate=False):
     return y
 
 
+_BYTES = np.ones(2, np.uint8)
 register_op(
     "index_put",
     of_several(
@@ -132,6 +133,10 @@ register_op(
     ),
     reference=_index_put,
     dtypes=COMPLEX,
+    errors=[
+        ErrorSample("beyond", (_BYTES, ints(0), 300), OverflowError, "bounds for uint8"),
+        ErrorSample("no number", (_BYTES, ints(0), np.nan), ValueError, "NaN to integer"),
+    ],
 )
 _FILL = Point("inf where filled", (np.array([np.inf, 1.0]), ints(1, 0) == 1, 0.0), [0.0, 1.0],
               ([0.0, 1.0], 1.0))  # fmt: skip
@@ -144,6 +149,7 @@ register_op(
     errors=[
         ErrorSample("mask", (np.ones(2), np.ones((3, 2), bool), 0), ValueError, "no larger"),
         ErrorSample("values", (np.ones(2), np.ones(2, bool), np.ones(2)), ValueError, "0-d tensor"),
+        ErrorSample("beyond", (_BYTES, np.ones(2, bool), 300), OverflowError, "bounds for uint8"),
     ],
 )
 register_op(

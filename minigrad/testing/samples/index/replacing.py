@@ -137,10 +137,14 @@ def _assigned(x, key, value):
 
 
 _I = np.array([2, 0])
+_BYTES = np.ones(3, np.uint8)
 _by_numpy(
     "index_copy",
     [(((3, 2), 0, _I, (2, 2)), {}), (((2, 3), -1, _I, (2, 2)), {})],
     reference=lambda x, axis, i, v: _assigned(x, (slice(None),) * (axis % 2) + (i,), v),
+    errors=[
+        ErrorSample("beyond", (_BYTES, 0, _I, [1, 300]), OverflowError, "bounds for uint8"),
+    ],
 )
 _by_numpy(
     "index_fill",
@@ -168,7 +172,8 @@ _by_numpy(
             (np.ones(3), _MASK, np.ones(1)),
             ValueError,
             "the mask has 2 places, source 1",
-        )
+        ),
+        ErrorSample("beyond", (_BYTES, _MASK, [1, 300]), OverflowError, "bounds for uint8"),
     ],
 )
 _by_numpy(

@@ -206,6 +206,12 @@ _GATHER = ints([0, 1, 1], [3, 3, 0])
 _ERROR = ErrorSample(
     "axes", (np.ones((2, 3)), 0, ints(0), np.ones(1)), ValueError, "same number of axes"
 )
+_LARGE = ErrorSample(
+    "a number beyond the dtype",
+    (np.ones(3, np.uint8), 0, ints(0), 300),
+    OverflowError,
+    "300 is out of bounds for uint8",
+)
 register_op(
     "gather",
     of_several(
@@ -228,12 +234,12 @@ register_op(
     of_several(_SCATTERS),
     reference=_scatter,
     dtypes=COMPLEX,
-    errors=[_ERROR, _SHORT],
+    errors=[_ERROR, _SHORT, _LARGE],
 )
 register_op(
     "scatter_add",
     of_several(_SCATTERS),
     reference=_scatter_add,
     dtypes=COMPLEX,
-    errors=[_ERROR, _SHORT],
+    errors=[_ERROR, _SHORT, _LARGE],
 )
