@@ -216,8 +216,8 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
         better.__cause__ = error.__cause__  # what happened inside is of no interest
         return better
     said, ours = str(error), isinstance(error, MinigradError)
-    if inside := getattr(error, "inside", ()):  # an op that no user knows: fn is what was called
-        return _rebuilt(inside[0], _call_of(fn, args, given, called), *inside[1:])
+    if inside := getattr(error, "inside", ()):  # an op that fn is made of: fn is what was called
+        return _as_of_call(error, inside, fn, args, given, called)
     if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
         return error
     whose = _SAYS_WHOSE.match(said) or said.startswith(f"{called} ")
@@ -226,6 +226,28 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
     needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
     hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
     return _rebuilt(error, _call_of(fn, args, given, called), said, hint)
+
+
+def _as_of_call(
+    error: Any, inside: tuple, fn: Callable, args: tuple, given: dict, called: str
+) -> Exception:
+    """The error of an op inside fn, told as one of fn's call.
+
+    It stays as it is where fn and the op have one name, and where fn was given a function, which
+    may be what failed.
+    """
+    cause, said, hint, name, call = inside
+    if name == called or any(map(_is_function, (*args, *given.values()))):
+        return error
+    if _is_known_to_users(name):
+        hint = f"{hint} (in {call})"
+    told = _rebuilt(cause, _call_of(fn, args, given, called), said, hint)
+    told.inside = (cause, said, hint, called, call)  # type: ignore[attr-defined]
+    return told
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
 
 
 def refuse_out(method: str, out: Any) -> None:
@@ -276,8 +298,8 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
         said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""
     told = _rebuilt(error, call, said, hint)
-    if told is not error and not _is_known_to_users(op.called):
-        told.inside = (error, said, hint)  # type: ignore[attr-defined]  # for of_call
+    if told is not error:
+        told.inside = (error, said, hint, op.called, call)  # type: ignore[attr-defined]
     return told
 
 

@@ -16,6 +16,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, wrap
 
 _ndarray = np.ndarray
+_NUMBERS = "biufcV"  # kinds of dtypes; bfloat16 is V
 
 
 def conform(c: Any, parent: Any, node: Any) -> Any:
@@ -32,6 +33,8 @@ def conform(c: Any, parent: Any, node: Any) -> Any:
             raise _of_another_shape(c, parent, node)
         c = unbroadcast(c, parent.shape)
     if c.dtype != parent.dtype:
+        if c.dtype.kind not in _NUMBERS:
+            raise _of_no_numbers(c, parent, node)
         c = op.cast(c, dtype=parent.dtype)
     return c
 
@@ -46,6 +49,14 @@ def _of_another_shape(c: Any, parent: Any, node: Any) -> RuleError:
     return RuleError(
         f"the rule of {node.op.name} returned a gradient of shape {c.shape} for {which} of shape "
         f"{parent.shape}; a rule returns exactly its input's shape{advice}",
+        op=node.op.name, argument=_name_of(node, parent), **about(parent, c),
+    )  # fmt: skip
+
+
+def _of_no_numbers(c: Any, parent: Any, node: Any) -> RuleError:
+    return RuleError(
+        f"the rule of {node.op.name} returned {describe(c)} for {_input_of(node, parent)}; a "
+        "gradient is an array of numbers",
         op=node.op.name, argument=_name_of(node, parent), **about(parent, c),
     )  # fmt: skip
 

@@ -71,11 +71,43 @@ def test_a_function_of_ops_shows_its_call_where_numpy_names_none(call, kind, sta
     [
         (lambda: mg.kthvalue(X, 0), "kthvalue: k must lie between 1 and 3"),
         (lambda: mg.percentile(X, 150), "percentile: q must lie between 0 and 100"),
-        (lambda: mg.logdet(X), "slogdet(x: float64 (2, 3)): Last 2 dimensions"),
     ],
 )
 def test_a_message_that_says_whose_it_is_stays_as_it_is(call, start):
     assert message(call, ValueError).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("call", "start", "end"),
+    [
+        (
+            lambda: mg.logdet(X),
+            "logdet(a: float64 (2, 3)): Last 2",
+            "(in slogdet(x: float64 (2, 3)))",
+        ),
+        (
+            lambda: mg.addcdiv(X, X[0, :2], X),
+            "addcdiv(x: ",
+            "(in div(a: float64 (2,), b: float64 (2, 3)))",
+        ),
+        (lambda: mg.trace(X[0]), "trace(x: float64 (3,)): ", "axis2=1))"),
+        (
+            lambda: mg.std_mean(X, axis=5),
+            "std_mean(x: float64 (2, 3), axis=5): ",
+            "keepdims=False))",
+        ),
+        (lambda: mg.nn.functional.embedding(X, X), "embedding(", "axis=0))"),
+    ],
+)
+def test_an_error_of_an_op_inside_a_function_is_told_as_one_of_the_functions_call(call, start, end):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert str(caught.value).startswith(start) and str(caught.value).endswith(end)
+
+
+def test_an_error_in_a_function_of_the_users_names_the_op_that_failed():
+    with pytest.raises(ValueError, match=r"^mul\(a: float64 \(2, 3\), b: "):
+        gradcheck(lambda x: x * mg.ones(4), (mg.tensor(np.ones((2, 3)), requires_grad=True),))
 
 
 def test_the_error_behind_is_the_cause():
