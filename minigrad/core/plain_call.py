@@ -95,6 +95,7 @@ NumPy's work if there are listeners, and tells them in the end:
 Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
 """
 
+import weakref
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -135,6 +136,7 @@ def watched_call(op: Any) -> Callable:
 
 def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
     """The call written out; where `other_modes` holds, the call is for `elsewhere`."""
+    holders[id(op)] = weakref.ref(op)
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
@@ -175,6 +177,7 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
 
 
+holders: dict[int, weakref.ref] = {}  # the ops that hold such a call, by id: see sections.py
 _FILES = {"apply": "plain call", "watched": "watched call"}
 
 

@@ -5,6 +5,7 @@ MINIGRAD_PROFILE_EVERY=N      table after every N ops, counting from zero each t
 MINIGRAD_PROFILE_OUT=path     into this file instead; {n} stands for the table's number
 MINIGRAD_PROFILE_FORMAT=...   table, json, events, chrome, speedscope, folded, html; with commas
 MINIGRAD_PROFILE_MEMORY=1     also which arrays live: at the peak by category; in logs each of them
+MINIGRAD_PROFILE_SECTIONS=1   also the engine's own time in each call: scan, unwrap, link, wrap
 MINIGRAD_PROFILE_STACK=n      tell source lines apart; logs keep n frames of the callers
 MINIGRAD_PROFILE_SYNC=1       wait for the GPU after each op, so that its time is its own (slow)
 MINIGRAD_PROFILE_DEVICE=1     in logs also when each op began and ended on the GPU, by stream
@@ -13,13 +14,13 @@ MINIGRAD_PROFILE_MAX_EVENTS=n event logs drop (and count) further events
 MINIGRAD_GRAPH_OUT=path       the graph of each backward; {n} stands for its number
 MINIGRAD_GRAPH_CHECK=1        with each node's rule checked against finite differences
 
-The same in code: mg.profile(every=, out=, format=, memory=, stack=, sync=, device=, min_us=,
-max_events=).
+The same in code: mg.profile(every=, out=, format=, memory=, sections=, stack=, sync=, device=,
+min_us=, max_events=).
 
 A forked process writes nothing: all files are its parent's. One that multiprocessing starts anew
 (spawn, forkserver) writes tables and files of its own, run.process-123.jsonl for run.jsonl.
 
-Setting _EVERY, _OUT, _FORMAT, _MEMORY, _STACK or _SYNC switches the profile on unless
+Setting _EVERY, _OUT, _FORMAT, _MEMORY, _SECTIONS, _STACK or _SYNC switches the profile on unless
 MINIGRAD_PROFILE=0. A value that makes no sense gives one line on stderr and is ignored; so does a
 name that is nearly one of ours.
 """

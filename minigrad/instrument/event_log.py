@@ -19,6 +19,7 @@ import numpy as np
 
 from ..backends.locks import Lock
 from ..core import events, modes
+from ..core import sections as engine_sections
 from ..core.events import capture_origin
 from ..core.graph import Leaf
 from ..core.tensor import Tensor
@@ -50,6 +51,7 @@ class event_log:
     sync        wait for the device after each op, so that its time is its own (slow)
     device      also when each op began and ended on a GPU, by stream, without waiting for it
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
+    sections    the engine's own time in each call too, as marks: "mul: unwrap"
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
     ends the recording with one line on stderr, not the program. `place` is the file, with its whole
@@ -67,6 +69,7 @@ class event_log:
         sync: bool = False,
         schedule: Any = None,
         device: bool = False,
+        sections: bool = False,
     ):
         self.path = self.place = os.fspath(path)
         self.max_events = count("event_log", "max_events", max_events)
@@ -91,6 +94,7 @@ class event_log:
         self._lines = Lines()
         self._thread = self._lines.threads.here  # the number of the thread that calls it
         self._device = DeviceLines(self._thread) if device else None
+        self._sections = sections
         self._listening = False
         self._phase = "active"
 
@@ -102,7 +106,7 @@ class event_log:
         try:
             self._begin()
         except BaseException:  # Ctrl-C, too: what was there stays, and nothing goes on recording
-            events.unlisten(self)
+            self._unlisten()
             self._listening = False
             self._close_device()
             file, self._file = self._file, None
@@ -154,15 +158,21 @@ class event_log:
         wanted = self._phase in ("warmup", "active") and self._file is not None
         if wanted and not self._listening:
             events.listen(self, origin=True, stack=self.stack, sync=self.sync)
+            if self._sections:
+                engine_sections.listen(self._section)
         elif not wanted and self._listening:
-            events.unlisten(self)
+            self._unlisten()
         self._listening = wanted
+
+    def _unlisten(self) -> None:
+        engine_sections.unlisten(self._section)
+        events.unlisten(self)
 
     def close(self) -> None:
         """Stop recording and give the file its name. A second call does nothing."""
         hearing = 0.0
         try:
-            events.unlisten(self)
+            self._unlisten()
             self._listening = False
             if self._memory is not None:
                 self._memory.close()
@@ -172,7 +182,7 @@ class event_log:
             hearing = _hearing_cost() if self._file is not None else 0.0
         finally:  # Ctrl-C meanwhile: the file is whole all the same
             self._finish(hearing)
-            events.unlisten(self)  # in vain, unless it was interrupted above
+            self._unlisten()  # in vain, unless it was interrupted above
 
     def _finish(self, hearing: float) -> None:
         """Write the last line; hearing: nanoseconds that an event cost before it was written."""
@@ -291,6 +301,11 @@ class event_log:
         if len(self._others) >= _BATCH:
             self._flush_if_free()
 
+    def _section(self, op: str, spans: engine_sections.Spans) -> None:
+        for name, t0, t1 in spans:
+            if name != "forward":  # that is the op's own event
+                self.marked("section", f"{op}: {name}", t0, t1, None)
+
     # -- writing ---------------------------------------------------------------------------------
 
     def _flush_if_free(self) -> None:
@@ -333,7 +348,7 @@ class event_log:
             yield
         except OSError as error:
             self._file, self.failed = None, True
-            events.unlisten(self)
+            self._unlisten()
             reason = error.strerror or error
             complain(f"the event log {self.path} ends: {reason}; {self.place} holds what there was")
 
@@ -341,7 +356,7 @@ class event_log:
         """In a forked child: hear nothing, write nothing; the log is the parent's."""
         self._lock, self._drop_lock = Lock(), Lock()  # a thread had them
         self._listening, self._device = False, None
-        events.unlisten(self)
+        self._unlisten()
         if self._memory is not None:
             self._memory.leave()
         file, self._file = self._file, None

@@ -19,6 +19,7 @@ import numpy as np
 from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..core import events, modes
+from ..core import sections as engine_sections
 from ..core.graph import Leaf
 from ..core.modes import CalledFirst
 from . import formats, profile_table
@@ -28,6 +29,7 @@ from .notebook import bundle_of_text
 from .options import count
 from .outputs import Outputs
 from .schedule import schedule_of
+from .section_times import SectionTimes
 from .table import shares
 
 _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
@@ -41,6 +43,8 @@ class profile(metaclass=CalledFirst):
 
     lines       tell source lines apart
     memory      follow which arrays live: their bytes at the peak, by category
+    sections    split the engine's own time in each call: scan, unwrap, forward, link, wrap; in the
+                formats made of a log they are marks beside the op
     schedule    (wait, warmup, active, repeat): which steps to count; call step() after each
     every       report after every N ops and count from zero again
     out         a file to write when the profile is left ({n}: its number, with every)
@@ -57,6 +61,7 @@ class profile(metaclass=CalledFirst):
         *,
         lines: bool = False,
         memory: bool = False,
+        sections: bool = False,
         schedule: Any = None,
         every: int | None = None,
         out: Any = None,
@@ -69,11 +74,12 @@ class profile(metaclass=CalledFirst):
     ) -> None:
         self.lines = lines or count("profile", "stack", stack) > 0
         self.memory = PeakMemory() if memory else None
+        self.sections = SectionTimes() if sections else None
         self.schedule = schedule_of(schedule)
         self.sync = sync
         self.steps = 0
         log = {"memory": memory, "stack": stack, "sync": sync, "schedule": schedule}
-        log |= {"min_us": min_us, "device": device}
+        log |= {"min_us": min_us, "device": device, "sections": sections}
         log |= {} if max_events is None else {"max_events": max_events}
         self._outputs = Outputs(out, format, log) if out or format or every else None
         self._every = None if every is None else count("profile", "every", every, 1)
@@ -117,12 +123,16 @@ class profile(metaclass=CalledFirst):
         if phase == "active" and self._phase != "active":
             self._since = perf_counter_ns()
             events.listen(self, origin=self.lines or self.memory is not None, sync=self.sync)
+            if self.sections is not None:
+                engine_sections.listen(self.sections.hear)
         elif phase != "active" and self._phase == "active":
             self._pause()
         self._phase = phase
 
     def _pause(self) -> None:
         events.unlisten(self)
+        if self.sections is not None:
+            engine_sections.unlisten(self.sections.hear)
         self._wall += perf_counter_ns() - self._since
         self._set_running(0)
 
@@ -255,6 +265,8 @@ class profile(metaclass=CalledFirst):
             self._forward.cells.clear()
             self._backward.cells.clear()
             self._wall, self._since = 0, perf_counter_ns()
+        if self.sections is not None:
+            self.sections.reset()
 
     def as_dict(self) -> dict[str, Any]:
         """The rows and what they were measured on, ready for JSON."""
@@ -267,6 +279,8 @@ class profile(metaclass=CalledFirst):
             "recording_ns_per_call": round(recording_cost(self.lines)),
             "rows": [asdict(row) for row in rows],
         }
+        if self.sections is not None:
+            found["sections"] = self.sections.rows()
         return found if self.memory is None else {**found, "memory": self.memory.as_dict()}
 
     def json(self) -> str:
@@ -282,9 +296,10 @@ class profile(metaclass=CalledFirst):
 
     def table(self, top: int = 40) -> str:
         """The rows as plain text for 80 columns; those after the first `top` in one line."""
-        return profile_table.text(
+        text = profile_table.text(
             self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )
+        return text if self.sections is None else f"{text}\n{self.sections.table(top)}"
 
 
 def _place(origin: tuple | None) -> str:

@@ -29,8 +29,11 @@ def start_switches() -> None:
     out = _of_this_process(os.environ.get("MINIGRAD_PROFILE_OUT", "")) or None
     wanted = _formats(os.environ.get("MINIGRAD_PROFILE_FORMAT", ""))
     memory, sync = switch("MINIGRAD_PROFILE_MEMORY"), switch("MINIGRAD_PROFILE_SYNC")
+    sections = switch("MINIGRAD_PROFILE_SECTIONS")
     stack = number("MINIGRAD_PROFILE_STACK", int, 0, "a number of frames, from 0 on") or 0
-    by_default = every is not None or out is not None or bool(wanted or memory or sync or stack)
+    by_default = (
+        every is not None or out is not None or bool(wanted or memory or sections or sync or stack)
+    )
     on = switch("MINIGRAD_PROFILE")
     if not (by_default if on is None else on):
         return
@@ -43,6 +46,7 @@ def start_switches() -> None:
     shortest = number("MINIGRAD_PROFILE_MIN_US", float, 0.0, "a number of microseconds", 1e15)
     prof = profile(
         memory=bool(memory),
+        sections=bool(sections),
         sync=bool(sync),
         device=_device_times(),
         stack=stack,
