@@ -56,6 +56,11 @@ def _squares_dx(wrong):
     return {"x": rule}
 
 
+def _cosine_by_size(x):
+    """cos x, from 3,000 elements on in steps that round in another place."""
+    return np.cos(x) if np.size(x) < 3000 else 1 - 2 * np.square(np.sin(x * 0.5))
+
+
 def _if_any(function):
     """The function, by an `if` on its values: both ways are right, but vmap has no one way."""
     return lambda x: function(x) if (x < 9).any() else function(x.copy())
@@ -189,6 +194,11 @@ PLACES: list[Plant] = [
         "if in the second", "vmap refuses the second derivative alone", forward=np.sin,
         kind="elementwise", right=_SINE, wrong={"x": lambda g, x: g * _cosine(x)},
         samples=vectors(5),
+    ),
+    plant(
+        "steps by size", "a rule that computes many elements in other steps than few, both right",
+        forward=np.sin, kind="elementwise", right=_SINE, samples=vectors(5),
+        wrong={"x": lambda g, x: g * _cosine_by_size(x)},
     ),
     plant(
         "column of three axes", "wrong where the last of three axes has length 1",

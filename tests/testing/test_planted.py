@@ -81,6 +81,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("scattered batch", "K23"), ("matrix returned", "K9"), ("seed set", "samples"),
         ("print options", "K3"), ("inference", "K20"), ("limits by name", "K29"),
         ("residual in levels", "K28"), ("grad of grad", "K28"),
+        ("steps by size", "K30"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -112,7 +112,9 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
     # raised by 1 there alone, and stays a function of b, so that the mixed second derivative is
     # right at b = 0 too.
     ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
-    return g * (b * a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)))
+    # New arrays on the left. Large ones on the right NumPy multiplies in place and the other way
+    # round, and products of complex numbers then have other bits.
+    return a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)) * b * g
 
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:
@@ -121,8 +123,8 @@ def _power_db(g: Any, y: Any, a: Any) -> Any:
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
         a = a + 0j
     if type(a) in _NUMBERS:
-        return g * (y * np.log(a).item()) if a != 0 else np.zeros_like(g)
-    return keep(g * (y * np.log(_or_one(a))), a != 0)
+        return y * np.log(a).item() * g if a != 0 else np.zeros_like(g)
+    return keep(np.log(_or_one(a)) * y * g, a != 0)
 
 
 pow = elementwise(
@@ -278,8 +280,8 @@ def _lerp(a: Any, b: Any, weight: Any) -> Any:
 
     def between(a: Any, b: Any, weight: Any) -> Any:
         if type(weight) in (float, int, np.ndarray) and not np.ndim(weight):  # one of both will do
-            return a + weight * (b - a) if abs(weight) < 0.5 else b - (1 - weight) * (b - a)
-        from_a, from_b = a + weight * (b - a), b - (1 - weight) * (b - a)
+            return a + (b - a) * weight if abs(weight) < 0.5 else b - (b - a) * (1 - weight)
+        from_a, from_b = a + (b - a) * weight, b - (b - a) * (1 - weight)
         return np.where(np.abs(weight) < 0.5, from_a, from_b)
 
     return in_wide(between, a, b, with_fractions(weight))

@@ -77,27 +77,51 @@ def _flat(*xs: Any) -> tuple[tuple, list]:
     return xs[0].shape, [x.reshape(-1) for x in xs]
 
 
-def _small(change: Any, of: Any) -> bool:
-    """Whether a step of a series or a product changes no digit of any coefficient."""
-    return not (np.abs(change) > 0.25 * _EPS * np.abs(of)).any()
+def _when_done(step: Callable[[int], tuple]) -> Any:
+    """step(k) = (the value so far, where it goes on changing), k = 1, 2 …, until it does nowhere.
+
+    Each element has the value of the step at which it was done (looked at after every fourth), so
+    that its bits do not depend on those beside it.
+    """
+    k, y, going = 0, None, None
+    while y is None or going.any():
+        for _ in range(4):
+            k += 1
+            value, changes = step(k)
+        if y is None:
+            y, going = value, changes()
+        else:
+            y = np.where(going, value, y)
+            going = going & changes()
+    return y
+
+
+def _changes(change: Any, of: Any, limit: float) -> Any:
+    """Where a step of a series or a product changes a digit of any coefficient."""
+    return (np.abs(change) > limit * _EPS * of).any(axis=(0, 1))
 
 
 def _fraction(first: Any, step: Callable) -> Any:
     """b₀ + a₁/(b₁ + a₂/(b₂ + …)) for series, step(k) = (a_k, b_k): W. Lentz (1976)."""
-    c, d, y, k = first, np.zeros_like(first), first, 0
-    while True:
-        k += 1
+    c, d, y = first, np.zeros_like(first), first
+
+    def longer(k: int) -> tuple:
+        nonlocal c, d, y
         a, b = step(k)
         below = series.times(a, d) + b
         d = series.over(series.constant(np.ones_like(b[0, 0]), _degrees(b)), below)
         c = b + series.over(a, c)
         turn = series.times(c, d)
         y = series.times(y, turn)
-        if k % 4 == 0:
+
+        def changes() -> Any:
             # the coefficients of c d cancel to 0: their rounding is that of the parts
             parts = np.abs(c * d[0, 0]) + np.abs(c[0, 0] * d) + np.abs(y / y[0, 0])
-            if not (np.abs(series.plus(turn, -1)) > 2 * _EPS * parts).any():
-                return y
+            return _changes(series.plus(turn, -1), parts, 2)
+
+        return y, changes
+
+    return _when_done(longer)
 
 
 def _degrees(p: Any) -> tuple[int, int]:
@@ -182,11 +206,14 @@ def _lower_gamma(a, x, order):
     """γ(a, x)/Γ(a) = xᵃ e⁻ˣ/Γ(a + 1) Σ_k xᵏ/((a + 1) … (a + k))"""
     degrees = order, 0
     term = total = series.constant(np.ones_like(a), degrees)
-    k = 0
-    while k % 4 or not _small(term, total):
-        k += 1
+
+    def longer(k):
+        nonlocal term, total
         term = series.over(term * x, series.variable(a + k, degrees, 0))
         total = total + term
+        return total, lambda: _changes(term, np.abs(total), 0.25)
+
+    total = _when_done(longer)
     return series.times(_gamma_factor(a, x, degrees), total)[order, 0] * factorial(order)
 
 

@@ -1,7 +1,7 @@
 """Sigmoid and its inverse; by SciPy, the error function and the gamma family."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import index
 from typing import Any
@@ -186,7 +186,9 @@ def zeta(x: float, q: Any = None) -> Any:
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂ … B₁₆
 _STEPS = 8  # up from x > 0 to where these are enough
-_FEW = 256  # elements; below, the series' 50 calls take longer than SciPy's one
+_FEW = 1 << 12  # elements; of fewer all steps up are one array
+_SERIES = [np.array(b) for b in _BERNOULLI[::-1]]  # ufuncs take them in half of a float's time
+_UP, _EIGHT, _HALF = np.arange(_STEPS - 1.0, 0, -1)[:, None], np.array(_STEPS * 1.0), np.array(0.5)
 
 
 def _trigamma(x: Any) -> Any:
@@ -196,24 +198,42 @@ def _trigamma(x: Any) -> Any:
     Smallest terms come first. It is within 4 units in the last place, where SciPy's sum, which
     takes five times as long, is up to 7 off.
     """
-    above = x > 0
-    start = np.where(above, x, 1).astype(np.float64)
-    z = start + _STEPS
-    first, square = 1 / z, 1 / (z * z)
-    series = np.full_like(z, _BERNOULLI[-1])
-    for coefficient in _BERNOULLI[-2::-1]:
-        series *= square
-        series += coefficient
-    y = (series * first + 0.5) * square + first
-    for k in range(_STEPS - 1, 0, -1):
-        np.add(start, k, out=z)
-        z *= z
-        y += np.divide(1, z, out=z)
-    y += np.square(1 / start)  # not 1/x²: that x² may be subnormal
-    if not above.all():
+    shape, x = x.shape, x.reshape(-1)
+    if x.size == 1:
+        x = np.full(2, x)  # NumPy takes longer for one number than for two
+    above = x.size == 0 or x.item(x.argmin()) > 0 or x > 0
+    start = (x if above is True else np.where(above, x, 1)).astype(np.float64)
+    z = np.add(start, _EIGHT)
+    first, square = np.reciprocal(z), np.reciprocal(np.multiply(z, z, z))
+    y = np.multiply(square, _SERIES[0])
+    for coefficient in _SERIES[1:-1]:
+        np.add(y, coefficient, y)
+        np.multiply(y, square, y)
+    np.add(y, _SERIES[-1], y)
+    np.multiply(y, first, y)
+    np.add(y, _HALF, y)
+    np.multiply(y, square, y)
+    np.add(y, first, y)
+    for term in _steps_up(start):
+        np.add(y, term, y)
+    last = np.reciprocal(start)  # squared then: x² may be subnormal
+    np.add(y, np.multiply(last, last, last), y)
+    if above is not True:
         rest = ~above
         y[rest] = _zeta(2.0, x[rest])
-    return y
+    return y[: math.prod(shape)].reshape(shape)[()]
+
+
+def _steps_up(start: Any) -> Iterator[Any]:
+    """1/(x + k)² for k = 7, 6, … 1."""
+    if start.size < _FEW:
+        z = start + _UP
+        yield from np.reciprocal(np.multiply(z, z, z), z)
+        return
+    z = np.empty_like(start)
+    for k in range(_STEPS - 1, 0, -1):
+        np.add(start, k, z)
+        yield np.reciprocal(np.multiply(z, z, z), z)
 
 
 @primitive(kind="elementwise")
@@ -222,7 +242,7 @@ def polygamma_of(x, order=1):
     """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
     if x.dtype.kind == "c":
         return complex_polygamma(x, order).astype(x.dtype)
-    if order == 1 and isinstance(x, np.ndarray) and x.size >= _FEW:
+    if order == 1 and isinstance(x, np.ndarray | np.generic):
         with np.errstate(over="ignore"):
             y = _trigamma(x)
             return y.astype(x.dtype, copy=False) if is_differentiable(x.dtype) else y

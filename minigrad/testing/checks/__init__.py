@@ -1,4 +1,4 @@
-"""The checks K1–K29 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K30 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
@@ -6,6 +6,7 @@ from . import (
     calls,
     conditions,
     cotangent,
+    cuts,
     device,
     edges,
     first,
@@ -58,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
     ranges.k27,
     nestings.k28,
     edges.k29,
+    cuts.k30,
 )
 
 __all__ = ["CHECKS", "Check"]
