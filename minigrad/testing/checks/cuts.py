@@ -1,10 +1,10 @@
 """K30: no bit of an elementwise op depends on how an array was cut.
 
-`table()`, or `table(["silu", "gelu"])`, prints ops × sizes × threads, in full size.
+The same in full size, as a table: cut_table.py.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import thread_time
@@ -24,12 +24,12 @@ from .nearness import same_bits
 
 _DTYPES = ("float64", "float32", "complex128")
 _SIZE = (1 << 15) + 4107  # elements: beyond the sizes from which rules take other steps
-_FEWER = 1 << 13  # of an op that takes longer than this much processor time for so many, these
+FEWER = 1 << 13  # of an op that takes longer than this much processor time for so many, these
 _LONGEST = 0.02
 _CUTS = (0, 1, 8, 11, 300, 556, 1600, 6000, 15000)  # between sizes at which steps change, and odd
 _MOVED = 0.3  # how far the values of a sample are moved apart
 _BLOCK = 1 << 11  # elements of a block where blocks are made small
-_WAYS = [(threads, how) for threads in (1, 2, 3) for how in ("plain", "hooks", "parallel")]
+WAYS = [(threads, how) for threads in (1, 2, 3) for how in ("plain", "hooks", "parallel")]
 
 
 @check("K30", "the same bits however an array is cut: slices, blocks, threads, hooks", per="op",
@@ -56,7 +56,7 @@ def k30(spec: OpSpec, context: Context) -> int:
             continue
         part = slice(0, min(case.size, 4 * _BLOCK + 10))
         with small_blocks():
-            for threads, how in _WAYS:
+            for threads, how in WAYS:
                 what = f"{dtype}, {threads} threads, {how}: elements"
                 count += _require(case.of(part).computed(threads, how), whole, part, what)
     if not count:
@@ -65,7 +65,7 @@ def k30(spec: OpSpec, context: Context) -> int:
 
 
 @dataclass(frozen=True)
-class _Case:
+class Cut:
     """An op at arrays of one axis; g for its result, and tangents for its arguments."""
 
     function: Function
@@ -76,11 +76,11 @@ class _Case:
     def size(self) -> int:
         return self.g.size
 
-    def of(self, part: slice) -> "_Case":
+    def of(self, part: slice) -> "Cut":
         f = self.function
         args = [x[part] if isinstance(x, np.ndarray) else x for x in f.args]
         function = Function(f.fn, args, f.params, f.positions, f.names)
-        return _Case(function, self.g[part], [t[part] for t in self.tangents])
+        return Cut(function, self.g[part], [t[part] for t in self.tangents])
 
     def computed(self, threads: int = 0, how: str = "plain") -> Arrays:
         """[results, gradients, tangents]."""
@@ -109,25 +109,25 @@ class _Case:
         return found
 
 
-def _case(spec: OpSpec, context: Context, dtype: str, size: int) -> _Case | None:
+def _case(spec: OpSpec, context: Context, dtype: str, size: int) -> Cut | None:
     """The op at the numbers of a sample, repeated and moved apart; fewer if it takes long."""
-    samples = [s for s in context.samples(spec, dtype) if _fits(s)]
+    samples = [s for s in context.samples(spec, dtype) if fits(s)]
     if not samples:
         return None
     sample = max(samples, key=lambda s: min(x.size for x in s.args if isinstance(x, np.ndarray)))
     rng = context.rng(spec.name, dtype, "K30")
-    few = _grown(spec, sample, rng, _FEWER)
+    few = grown(spec, sample, rng, FEWER)
     start = thread_time()
     few.computed()
-    return few if thread_time() - start > _LONGEST else _grown(spec, sample, rng, size)
+    return few if thread_time() - start > _LONGEST else grown(spec, sample, rng, size)
 
 
-def _fits(sample: Sample) -> bool:
+def fits(sample: Sample) -> bool:
     arrays = [x for x in sample.args if isinstance(x, np.ndarray)]
     return any(map(is_smooth_array, arrays)) and all(x.size for x in arrays)
 
 
-def _grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> _Case:
+def grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> Cut:
     args = list(sample.args)
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
@@ -136,24 +136,24 @@ def _grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> _C
                 args[i] = (args[i] * (1 + rng.uniform(-_MOVED, _MOVED, n))).astype(x.dtype)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
     tangents = [rng.normal(size=n).astype(x.dtype) for x in function.xs]
-    return _Case(function, rng.normal(size=n), tangents)
+    return Cut(function, rng.normal(size=n), tangents)
 
 
 def _require(found: Arrays, whole: Arrays, part: slice, what: str) -> int:
     for i, (y, all_of_y) in enumerate(zip(found, whole, strict=False)):
-        same = _same(y, all_of_y[part])
-        if not same.all():
-            at = int(np.argmin(same))
+        equal = same(y, all_of_y[part])
+        if not equal.all():
+            at = int(np.argmin(equal))
             raise GradcheckError(
                 f"{what} {part.start} to {part.stop} alone: array {i} of value, gradients and "
-                f"tangents has other bits in {np.sum(~same)} places, {y[at]!r} for "
+                f"tangents has other bits in {np.sum(~equal)} places, {y[at]!r} for "
                 f"{all_of_y[part][at]!r} at {part.start + at}. What is computed may depend on "
                 "values and the dtype, never on the size of an array"
             )
     return sum(y.size for y in found)
 
 
-def _same(y: np.ndarray, exact: np.ndarray) -> np.ndarray:
+def same(y: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """The same bits, or NaN, of which there are several."""
     return same_bits(y, exact) | ((y != y) & (exact != exact))
 
@@ -186,55 +186,3 @@ def small_blocks() -> Iterator[None]:
         yield
     finally:
         change(before)
-
-
-# -- the table, in full size -----------------------------------------------------------------------
-
-_FULL_SIZES = (255, 4095, 4107, (1 << 15) + 11, (1 << 21) + 10)
-_TOO_LONG = 4.0  # seconds; longer ops are left out at sizes that would take this long
-
-
-def table(names: Sequence[str] = ()) -> None:
-    """For each op, in float32 or float64: how many of the numbers differ from those of a slice of a
-    whole of two million, for arrays of several sizes, on 1, 2 and 3 threads, in all ways.
-    """
-    from ..run import load_samples
-    from ..spec import specs
-
-    load_samples()
-    print(
-        f"{'op':22} {'dtype':8}" + "".join([f"{n:>10}" for n in _FULL_SIZES]) + "  calls compared"
-    )
-    for name in names or [name for name, spec in specs.items() if is_elementwise(spec)]:
-        spec = specs[name]
-        for dtype in [d for d in ("float32", "float64") if d in spec.dtypes]:
-            sample = next((s for s in Context().samples(spec, dtype) if _fits(s)), None)
-            if sample is not None:
-                with np.errstate(all="ignore"):
-                    print(f"{name:22} {dtype:8}" + _row(spec, sample, dtype), flush=True)
-
-
-def _row(spec: OpSpec, sample: Sample, dtype: str) -> str:
-    start = thread_time()
-    _grown(spec, sample, np.random.default_rng(0), _FEWER).computed()
-    longest = (thread_time() - start) * _FULL_SIZES[-1] / _FEWER
-    sizes = [n for n in _FULL_SIZES if longest < _TOO_LONG or n < 1 << 20]
-    whole = _grown(spec, sample, np.random.default_rng(0), sizes[-1])
-    expected = [  # by slices that no rule and no engine divides, put together again
-        np.concatenate(parts)
-        for parts in zip(*[whole.of(slice(i, min(i + 1000, whole.size))).computed(1)
-                           for i in range(0, whole.size, 1000)], strict=True)
-    ]  # fmt: skip
-    words, calls = "", 0
-    for n in _FULL_SIZES:
-        if n not in sizes:
-            words += f"{'—':>10}"
-            continue
-        different = 0
-        for threads, how in _WAYS:
-            found = whole.of(slice(0, n)).computed(threads, how)
-            calls += 1
-            for y, all_of_y in zip(found, expected, strict=False):
-                different += int((~_same(y, all_of_y[:n])).sum())
-        words += f"{different:>10}"
-    return f"{words}  {calls}"
