@@ -13,7 +13,7 @@
 
     y = Square.apply(x)
 
-No second mechanism: each call makes a `FunctionCall`, an op that goes through the one doorway. Its
+No second mechanism: each call makes a `FunctionCall`, an op that goes through the doorway. Its
 plan (`FunctionPlan`) saves what the forward asked for. What is an input or an output of the call is
 saved as that, so a recorded backward gets it linked to the graph and can be differentiated again.
 """
@@ -25,7 +25,8 @@ from typing import Any
 
 from . import modes
 from .errors import RuleError
-from .function_call import FunctionCall
+from .function_call import kind_of
+from .tensor import Tensor
 
 __all__ = ["Function", "once_differentiable"]
 
@@ -55,9 +56,11 @@ class Function:
         for name in ("forward", "backward", "setup_context", "jvp", "vmap"):
             if name in vars(cls) and not isinstance(vars(cls)[name], staticmethod | classmethod):
                 raise TypeError(f"{cls.__name__}.{name} must be a @staticmethod")
+        cls._kinds = {}
         if "forward" in vars(cls) or "setup_context" in vars(cls):
             cls._names, cls._defaults = _names_of(cls), _defaults_of(cls)
 
+    _kinds: dict[tuple[bool, ...], type] = {}  # those of its calls: which arguments are tensors
     _names: tuple[list[str], str] = ([], "args")  # of forward's arguments, and of the starred one
     _defaults: tuple = ()  # of forward's last arguments, where there is a setup_context
 
@@ -87,14 +90,15 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """The results of forward(*args), recorded as one op with this class's name."""
-        left_out = len(cls._names[0]) - len(args)
-        if 0 < left_out <= len(cls._defaults):
-            args = (*args, *cls._defaults[-left_out:])
-        call = FunctionCall(cls, args)
-        try:
-            return call.finish(call(*[args[i] for i in call.places]))
-        finally:
-            call.forget()
+        if cls._defaults:
+            left_out = len(cls._names[0]) - len(args)
+            if 0 < left_out <= len(cls._defaults):
+                args = (*args, *cls._defaults[-left_out:])
+        pattern = tuple([isinstance(x, Tensor) for x in args])
+        kind = cls._kinds.get(pattern)
+        if kind is None:
+            kind = cls._kinds[pattern] = kind_of(cls, pattern)
+        return kind(args).run()
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

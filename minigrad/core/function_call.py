@@ -1,18 +1,20 @@
 """One call of a Function, as an op of its own: see custom.py."""
 
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
 from . import modes, versions
-from .errors import InPlaceError, RuleError, about, describe
-from .function_context import Context, refuse_taken
-from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
-from .inplace import seen_by_x_alone
+from .errors import InPlaceError, RuleError, about, describe, explain
+from .function_context import Context
+from .function_plan import FunctionPlan, batch_in_front, with_plain
+from .graph import link, next_number
 from .plan import Rule
 from .primitive import Primitive
 from .rules import RESERVED
+from .shown import as_tensor, read_only
 from .tensor import Tensor, raw, wrap
 
 
@@ -20,8 +22,9 @@ class FunctionCall(Primitive):
     """One call of a Function as an op whose arrays are the call's tensors.
 
     There is one object per call, since calls may have different arguments and save different
-    things. It may still run several times (vmap runs it for each example), so what a run has saved
-    belongs to its plan.
+    things. What depends only on the class, and on which of its arguments are tensors, is in a
+    subclass that is made once (`kind_of`). A call may run several times (vmap runs it for each
+    example), so what a run has saved belongs to its plan.
     """
 
     # no generated code: the op is called once
@@ -32,44 +35,95 @@ class FunctionCall(Primitive):
     residuals: tuple = ()
     kind = when_missing = ""
     variadic = view = False
-    jvp_rule = batch_rule = None
     outputs = 0
     defaults, rules, shortcuts = {}, {}, {}  # type: ignore[var-annotated]  # nobody adds to these
 
-    def __init__(self, function: Any, args: tuple):
-        self.name = self.__name__ = self.called = function.__name__
-        self.__doc__ = function.__doc__
-        self.function = function
-        self.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        self.args = [None if isinstance(x, Tensor) else x for x in args]
-        self.given: list[Any] = [args[i] for i in self.places]
-        self.argument_names = names = _names_of(function, len(args))
-        for name, x in zip(names, args, strict=True):
-            if isinstance(x, (list, tuple)) and any(getattr(part, "node", None) for part in x):
-                raise TypeError(
-                    f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that "
-                    f"require gradients, which would get none; pass them one by one: "
-                    f"{self.name}.apply(*{name})"
-                )
-        self.arrays = tuple([names[i] for i in self.places])
-        self.arity = len(self.places)
-        self.tracked = 0
-        for i, x in enumerate(self.given):
-            if is_differentiable(raw(x).dtype):
-                self.tracked |= 1 << i
-        self.is_over = False
-        self.needs = self._needs()
-        self.contexts: list[Context] = []  # of the runs so far
-        self.plain: dict[int, Any] | None = None  # results that are not tensors, by place
-        self.alone = [x.level == 0 and seen_by_x_alone(x) for x in self.given]
-        if function.defines("jvp"):
-            names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
-            self.jvp_rule = Rule(self._push, names)
-        if function.defines("vmap"):
-            innermost = max(self.given, key=lambda x: x.level, default=None)
-            if getattr(innermost, "hides_axis", False):
-                # below another transform the forward has to run: that one needs what it saves
-                self.batch_rule, self.batched = self._run_batch, type(innermost)
+    # the same for all calls of a kind
+    function: Any
+    places: list[int]  # of the tensors among the arguments
+    others: list[int]
+    argument_names: list[str]
+    sets_up: bool  # whether the class has a setup_context
+
+    once: bool  # whether its backward is marked once_differentiable
+    patterns: dict[int, tuple[list[int], tuple[bool, ...]]]  # see `needed`
+    args: list[Any]  # None in place of each tensor
+
+    is_over = in_levels = False
+    contexts: tuple[Context, ...] = ()  # of the runs so far
+    plain: dict[int, Any] | None = None  # results that are not tensors, by place
+
+    def __init__(self, args: tuple):
+        recording = modes.state.recording
+        given, counts, pattern, bit = [], [], 0, 1
+        for place in self.places:
+            x = args[place]
+            counts.append(getrefcount(x._data))  # before anything of this call refers to it
+            given.append(x)
+            if x.level:
+                self.in_levels = True
+                pattern |= bit * (recording and is_differentiable(raw(x).dtype))
+            elif recording and x.node is not None:
+                pattern |= bit
+            bit += bit
+        self.given, self.counts = given, counts
+        self.needs = self.needed(pattern)[1]  # as far as a forward can know
+        if self.others:
+            self.args = [None] * len(args)
+            for i in self.others:
+                self.args[i] = x = args[i]
+                if isinstance(x, (list, tuple)) and any(getattr(part, "node", None) for part in x):
+                    raise self._list_of_tensors(i, x)
+
+    @classmethod
+    def needed(cls, pattern: int) -> tuple[list[int], tuple[bool, ...]]:
+        """The numbers of the tensors that need a gradient, and for each argument whether it does.
+
+        Worked out once for each bit pattern.
+        """
+        found = cls.patterns.get(pattern)
+        if found is None:
+            slots = [i for i in range(cls.arity) if pattern >> i & 1]
+            places = {cls.places[slot] for slot in slots}
+            found = slots, tuple([place in places for place in range(len(cls.args))])
+            cls.patterns[pattern] = found
+        return found
+
+    def _list_of_tensors(self, i: int, x: Any) -> TypeError:
+        name = self.argument_names[i]
+        return TypeError(
+            f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that require "
+            f"gradients, which would get none; pass them one by one: {self.name}.apply(*{name})"
+        )
+
+    def run(self) -> Any:
+        """What `apply` returns: through the doorway; by a shorter way while nothing is on."""
+        given = self.given
+        if modes.active or self.in_levels or not given:
+            try:
+                return self.finish(self(*given))
+            finally:
+                self.forget()
+        arrays = [x._data for x in given]
+        try:
+            y = self.forward(*arrays)
+        except Exception as error:
+            raise explain(error, self, tuple(given), {})  # noqa: B904 (it knows its cause)
+        arrays.append(y)
+        node = link(self, [x.node for x in given], arrays, {}, ())
+        if node is not None:
+            node.number, node.op, node.origin = next_number(), self, None
+        if self.outputs:
+            result = self._wrap_outputs(y, node, Tensor)
+        else:
+            result = wrap(y, node)
+            if node is not None:
+                node.shape, node.dtype = y.shape, y.dtype
+        ctx = self.contexts[0]
+        if self.outputs or ctx.dirty_outputs or ctx.constant_outputs:
+            result = self.finish(result)
+        self.forget()
+        return result
 
     @property
     def joint(self) -> Rule:  # type: ignore[override]
@@ -86,43 +140,41 @@ class FunctionCall(Primitive):
                 "tape): what a Function does may differ from call to call. Call it anew"
             )
         function, tensors = self.function, [wrap(x) for x in arrays]
-        args = self.filled(tensors)
-        ctx = Context(self.name, self.needs, tensors, list(zip(self.given, self.alone)))
-        self.contexts.append(ctx)
+        ctx = Context(self, tensors)
+        self.contexts += (ctx,)
         before = versions.last_write
-        with modes.inside_forward:
-            if function.defines("setup_context"):
-                y = function.forward(*args)
-                function.setup_context(ctx, tuple(args), y)
-            else:
-                y = function.forward(ctx, *args)
-        refuse_taken(ctx)
-        results, plain = self._parted(y)
-        self._keep(plain)
-        ctx.plain_places = tuple(plain)
-        ys = [np.asarray(a) if isinstance(a, np.generic) else a for a in map(raw, results)]
-        self.outputs = len(ys) if _several(y) else 0
+        if self.sets_up:
+            y = modes.inside_forward(self._with_setup, ctx, *self.filled(tensors))
+        else:
+            y = modes.inside_forward(function.forward, ctx, *self.filled(tensors))
+        if type(y) is Tensor:  # nearly always
+            results, plain, ys = [y], {}, [y._data]
+        else:
+            results, plain = self._parted(y)
+            ys = [np.asarray(a) if isinstance(a, np.generic) else a for a in map(raw, results)]
+            self.outputs = len(ys) if _several(y) else 0
+        if plain or self.plain != {}:
+            self._keep(plain)
         if versions.last_write != before:
             self._refuse_unmarked(ctx, tensors, before)
-        ctx.settle(tensors, results, ys)
+        Context.settle(ctx, tensors, results, ys)  # where a forward has set ctx.settle too
+        if plain:
+            ctx.plain_places = tuple(plain)
         return tuple(ys) if self.outputs else ys[0]
+
+    def _with_setup(self, ctx: Context, *args: Any) -> Any:
+        y = self.function.forward(*args)
+        self.function.setup_context(ctx, args, y)
+        return y
 
     def filled(self, tensors: Any) -> list:
         """The arguments of the call with these tensors instead of its own."""
+        if not self.others:
+            return [*tensors]
         args = [*self.args]
         for place, x in zip(self.places, tensors, strict=True):
             args[place] = x
         return args
-
-    def _needs(self) -> list[bool]:
-        """Which arguments may need a gradient, as far as a forward can know."""
-        recording = modes.state.recording
-        needs = [False] * len(self.args)
-        for i, (place, x) in enumerate(zip(self.places, self.given, strict=True)):
-            needs[place] = bool(
-                recording and self.tracked >> i & 1 and (x.level or x.requires_grad)
-            )
-        return needs
 
     def _parted(self, y: Any) -> tuple[list, dict[int, Any]]:
         """(the tensors among the results of a forward, {position: value} of the others)."""
@@ -173,9 +225,10 @@ class FunctionCall(Primitive):
         several = isinstance(results, tuple)
         ys = [as_tensor(y) for y in (results if several else (results,))]
         if self.contexts:  # not where the class's vmap ran in place of the forward
-            if not several and self.ctx.constant_outputs:
+            ctx = self.ctx
+            if not several and ctx.constant_outputs:
                 ys[0].node = None
-            for at, changed in self.ctx.dirty_outputs.items():
+            for at, changed in ctx.dirty_outputs.items():
                 x = self.given[changed]
                 x._data, x.node = ys[at]._data, ys[at].node
                 ys[at] = x
@@ -185,8 +238,7 @@ class FunctionCall(Primitive):
         """Let go of the arrays of this call; nodes keep what they need."""
         for ctx in self.contexts:
             Context.forget(ctx)  # where a forward has set ctx.forget, that error is on its way
-        self.given, self.is_over = [], True
-        self.jvp_rule = self.batch_rule = None
+        self.given, self.is_over = (), True
 
     def _wrap_outputs(self, ys: Any, node: Any, kind: type) -> tuple:
         results = super()._wrap_outputs(ys, node, kind)
@@ -199,17 +251,40 @@ class FunctionCall(Primitive):
 
     # -- forward mode and vmap ---------------------------------------------------------------
 
+    @property
+    def tracked(self) -> int:  # type: ignore[override]
+        """Bit i is set where tensor i may carry a gradient."""
+        bits = [is_differentiable(raw(x).dtype) << i for i, x in enumerate(self.given)]
+        return sum(bits) if self.given else -1
+
+    @property
+    def jvp_rule(self) -> Rule | None:  # type: ignore[override]
+        """The class's jvp, where it has one."""
+        if not self.function.defines("jvp"):
+            return None
+        return Rule(self._push, (*self.arrays, "y", *[f"{name}_t" for name in self.arrays]))
+
+    @property
+    def batch_rule(self) -> Any:  # type: ignore[override]
+        """The class's vmap, where it has one and vmap is the innermost transform.
+
+        Below another transform the forward has to run: that one needs what it saves.
+        """
+        innermost = max(self.given, key=lambda x: x.level, default=None)
+        vmapped = getattr(innermost, "hides_axis", False)
+        return self._run_batch if vmapped and self.function.defines("vmap") else None
+
     def _push(self, *values: Any) -> Any:
         """The tangents of the results, by the class's jvp."""
         xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
         ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
         tangents: list[Any] = [None] * len(self.args)
-        for i, (place, x, t) in enumerate(zip(self.places, xs, ts, strict=True)):
-            constant = t is None and self.tracked >> i & 1 and ctx._materialize
-            tangents[place] = as_tensor(np.zeros_like(x) if constant else t)
-        pushed = self.function.jvp(ctx, *tangents)  # type: ignore[attr-defined]
+        for place, x, t in zip(self.places, xs, ts, strict=True):
+            constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize
+            tangents[place] = as_tensor(np.zeros_like(x) if constant else read_only(t))
+        pushed = self.function.jvp(ctx, *tangents)
         several = isinstance(y, tuple)
-        pushed = list(pushed) if several and _several(pushed) else [pushed]
+        pushed = list(pushed) if _several(pushed) else [pushed]
         ys, plain = y if several else (y,), self.ctx.plain_places
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
@@ -240,8 +315,9 @@ class FunctionCall(Primitive):
         in_dims: list[int | None] = [None] * len(self.args)
         for place, b in zip(self.places, batched, strict=True):
             in_dims[place] = 0 if b else None
-        info = VmapInfo(size, modes.state.randomness, self.batched)
-        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))  # type: ignore[attr-defined]
+        kind = type(max(self.given, key=lambda x: x.level))
+        info = VmapInfo(size, modes.state.randomness, kind)
+        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise RuleError(
                 f"{self.name}.vmap must return (results, out_dims), it returned "
@@ -290,6 +366,22 @@ class VmapInfo:
         while draws.kind is not kind:  # of a vmap around the one that runs, or inside it
             draws = draws.outer
         self.batch_size, self.randomness = batch_size, draws.policy
+
+
+def kind_of(function: Any, pattern: tuple[bool, ...]) -> type[FunctionCall]:
+    """The class of the calls of a Function with tensors where the pattern has True."""
+    places = [i for i, is_tensor in enumerate(pattern) if is_tensor]
+    names = _names_of(function, len(pattern))
+    known = {
+        "name": function.__name__, "called": function.__name__, "__name__": function.__name__,
+        "__doc__": function.__doc__, "function": function, "places": places, "arity": len(places),
+        "others": [i for i, is_tensor in enumerate(pattern) if not is_tensor],
+        "argument_names": names, "arrays": tuple([names[i] for i in places]),
+        "sets_up": function.defines("setup_context"), "patterns": {},
+        "args": [None] * len(pattern),
+        "once": getattr(function.backward, "once_differentiable", False),
+    }  # fmt: skip
+    return type(function.__name__, (FunctionCall,), known)
 
 
 def _names_of(function: Any, count: int) -> list[str]:

@@ -1,13 +1,16 @@
 """ctx: what a Function's forward hands to its backward."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .errors import InPlaceError, RuleError, about, describe
 from .graph import Leaf
-from .tensor import Tensor, wrap
+from .inplace import seen_by_x_alone
+from .shown import as_tensor, read_only
+from .tensor import Tensor
 
 Place = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th saved tensor
 
@@ -22,16 +25,17 @@ class Context:
     also in lists, tuples and dicts (three deep); any other is a constant to a second derivative.
     """
 
-    def __init__(self, name: str, needs: list, inputs: list, given: list):
-        self._name = name
-        self.needs_input_grad = tuple(needs)
+    def __init__(self, call: Any, inputs: list):
+        self._name = call.name
+        self.needs_input_grad = call.needs
         self._inputs = inputs
-        self._given = given  # (the caller's tensor, whether nobody else sees its memory)
+        self._given = call.given  # the caller's tensors
+        self._counts = call.counts  # how often each one's array was referred to before the call
         self._recording = modes.state.recording
 
     # Before the forward says otherwise, and `settle` finds out; none of these is changed in place.
     _materialize = True
-    saved_places: list[Place] = []  # what each saved tensor is
+    saved_places: tuple[Place, ...] = ()  # what each saved tensor is
     saves_what_no_graph_shows = False  # a floating tensor that is no input or output
     constant_outputs: frozenset[int] = frozenset()
     dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
@@ -41,8 +45,9 @@ class Context:
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
     _others: dict[int, Any] = {}  # what is saved and neither an input nor an output
-    _order: list[int | None] = []  # numbers of the saved tensors, as save_for_backward had them
-    _order_forward: list[int | None] = []  # the same of save_for_forward
+    # numbers of the saved tensors, as save_for_backward and save_for_forward had them; None: all
+    _order: Sequence[int | None] | None = None
+    _order_forward: Sequence[int | None] | None = None
     _attributes: dict[str, Any] = {}  # those that hold saved tensors, as their numbers
 
     # -- for the forward ---------------------------------------------------------------------
@@ -52,20 +57,23 @@ class Context:
 
         If one is changed in place before the backward, the backward raises InPlaceError.
         """
-        self._saved = self._tensors("save_for_backward", tensors)
+        for x in tensors:
+            if not isinstance(x, Tensor):
+                self._require_tensors("save_for_backward", tensors)
+        self._saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """The same for jvp; without it jvp sees what was saved for backward."""
-        self._saved_forward = self._tensors("save_for_forward", tensors)
+        self._require_tensors("save_for_forward", tensors)
+        self._saved_forward = tensors
 
-    def _tensors(self, method: str, tensors: tuple) -> tuple:
+    def _require_tensors(self, method: str, tensors: tuple) -> None:
         for i, x in enumerate(tensors):
             if x is not None and not isinstance(x, Tensor):
                 raise TypeError(
                     f"{self._name}: ctx.{method} takes tensors, got {describe(x)} at place {i}; "
                     "keep anything else as an attribute: ctx.name = value"
                 )
-        return tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Say, before the change, which arguments forward changes in place; it returns them too."""
@@ -73,10 +81,10 @@ class Context:
             at = next((i for i, own in enumerate(self._inputs) if own is x), None)
             if at is None:
                 raise RuleError(f"{self._name}: ctx.mark_dirty takes tensor arguments of forward")
-            self._refuse_dirty(*self._given[at])
+            self._refuse_dirty(self._given[at], self._counts[at])
             self._dirty += (x,)
 
-    def _refuse_dirty(self, x: Tensor, alone: bool) -> None:
+    def _refuse_dirty(self, x: Tensor, count: int) -> None:
         if x.level:
             raise TypeError(f"{self._name}: inside a transform of mg.func tensors are not changed")
         if not self._recording:
@@ -87,7 +95,7 @@ class Context:
                 "a leaf that is changed in place would no longer be one; pass a copy (x.copy())",
                 op=self._name, **about(x),
             )  # fmt: skip
-        if not alone:
+        if not seen_by_x_alone(x, count):
             raise InPlaceError(
                 f"{self._name}: the change of its argument {describe(x)} cannot be tracked, as "
                 "others look at the same memory (a view of it or by it, x.detach(), x.numpy()); "
@@ -111,19 +119,19 @@ class Context:
 
     def settle(self, inputs: list, results: list, ys: list) -> None:
         """After the forward: find out what each saved tensor is, and release the rest."""
+        known = vars(self)
+        if len(known) - ("_saved" in known) == _AT_FIRST and self._settle_plainly(inputs, results):
+            for array in ys:
+                if array.dtype.kind not in "fc":
+                    self._find_constants(results, ys)
+            return
+        refuse_taken(self)
         find = _Finder(inputs, results, ys, self.is_dirty)
-        constant = {id(y) for y in self._constant}
-        self.constant_outputs = frozenset(
-            [
-                i
-                for i, (y, array) in enumerate(zip(results, ys, strict=True))
-                if id(y) in constant or not is_differentiable(array.dtype)
-            ]
-        )
+        self._find_constants(results, ys)
         if self._dirty:
             self.dirty_outputs = self._changed(inputs, ys)
         kept = self._numbered(find)
-        self.saved_places = [find(x) or ("other", i) for i, x in enumerate(kept)]
+        self.saved_places = tuple([find(x) or ("other", i) for i, x in enumerate(kept)])
         self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
         if self._others:
             self.saves_what_no_graph_shows = any(
@@ -132,6 +140,35 @@ class Context:
         self._saved, self._saved_forward = (), None
         self._inputs, self._given = [], []
         self._dirty = self._constant = ()
+
+    def _settle_plainly(self, inputs: list, results: list) -> bool:
+        """The same where arguments and results were saved, each once, and nothing else was done."""
+        places: list[Place] = []
+        for x in self._saved:
+            for i, own in enumerate(inputs):
+                if own is x:
+                    place = "input", i
+                    break
+            else:
+                for i, own in enumerate(results):
+                    if own is x:
+                        place = "output", i
+                        break
+                else:
+                    return False
+            if place in places:
+                return False
+            places.append(place)
+        self.saved_places = tuple(places)
+        self._saved = self._inputs = self._given = ()  # type: ignore[assignment]
+        return True
+
+    def _find_constants(self, results: list, ys: list) -> None:
+        constant = {id(y) for y in self._constant}
+        pairs = enumerate(zip(results, ys, strict=True))
+        self.constant_outputs = frozenset(
+            [i for i, (y, a) in pairs if id(y) in constant or not is_differentiable(a.dtype)]
+        )
 
     def _changed(self, inputs: list, ys: list) -> dict[int, int]:
         """Which result is which argument, changed in place."""
@@ -171,21 +208,32 @@ class Context:
 
     def forget(self) -> None:
         """Release what the nodes now keep themselves."""
-        self._others = {}
+        if self._others:
+            self._others = {}
 
     def looked_up(self, inputs: Any, y: Any) -> tuple:
         """The saved values of one level, from the call's inputs and result there."""
         ys = y if isinstance(y, tuple) else (y,)
-        sources: dict[str, Any] = {"input": inputs, "output": ys, "other": self._others}
-        return tuple([sources[kind][i] for kind, i in self.saved_places])
+        return tuple(
+            [
+                inputs[i] if kind == "input" else ys[i] if kind == "output" else self._others[i]
+                for kind, i in self.saved_places
+            ]
+        )
 
     def at_use(self, values: tuple, needs: list, forward: bool = False) -> "Context":
         """This context as backward (or jvp) sees it, with the saved values in their places."""
         ctx = Context.__new__(Context)
         vars(ctx).update(vars(self))
-        tensors = [x if isinstance(x, Tensor) else wrap(x) for x in values]
+        tensors = [  # what is the class's own it may write into: a second backward notices
+            as_tensor(x if kind == "other" else read_only(x))
+            for x, (kind, _) in zip(values, self.saved_places, strict=True)
+        ]
         order = self._order_forward if forward else self._order
-        ctx._saved = tuple([None if i is None else tensors[i] for i in order])
+        if order is None:
+            ctx._saved = tuple(tensors)
+        else:
+            ctx._saved = tuple([None if i is None else tensors[i] for i in order])
         for name, slotted in self._attributes.items():
             setattr(ctx, name, _mapped(lambda s: tensors[s] if type(s) is _Slot else s, slotted))
         ctx.needs_input_grad = tuple(needs)
@@ -197,7 +245,9 @@ class Context:
         return self._saved
 
 
-_OWN = {*vars(Context("", [], [], [])), *vars(Context)}  # attributes that are not a forward's
+_fresh = vars(Context(SimpleNamespace(name="", needs=(), given=[], counts=[]), []))
+_AT_FIRST = len(_fresh)
+_OWN = {*_fresh, *vars(Context)}  # attributes that are not a forward's
 _TAKEN = {name for name in vars(Context) if not name.startswith("_")}
 
 

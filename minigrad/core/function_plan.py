@@ -1,47 +1,52 @@
 """What one run of a Function saves, and how its backward is fed and checked."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
-from . import modes
-from .errors import RuleError, describe
+from . import modes, versions
+from .errors import InPlaceError, RuleError, describe
 from .graph import port_of
-from .plan import Plan
 from .primitive import Primitive
 from .registry import op as ops
-from .tensor import Tensor, detached, raw, wrap
+from .shown import as_tensor, read_only, returned
+from .tensor import Tensor, detached, raw
 
 
-class FunctionPlan(Plan):
-    """What one run of a Function saves, and how its backward is fed.
+class FunctionPlan:
+    """What one run of a Function saves, and how its backward is fed; in place of a Plan.
 
     hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
              differentiating them again would give wrong numbers and is made an error
-    once     whether the backward is marked once_differentiable: then g is not recorded either
     """
 
-    __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden", "once")
+    __slots__ = ("op", "ctx", "slots", "needs", "shapes_in", "results", "hidden")
+    joint, reached, pull_large = True, None, None
 
     def __init__(self, op: Any, pattern: int):
-        self.op, self.joint, self.pull_large, self.ctx = op, True, None, op.ctx
-        self.reached = None
-        self.slots = [i for i in range(op.arity) if pattern >> i & 1]
-        self.needs = [False] * len(op.args)
-        for slot in self.slots:
-            self.needs[op.places[slot]] = True
-        self.once = getattr(op.function.backward, "once_differentiable", False)
-        self.hidden = self.once or self.ctx.saves_what_no_graph_shows
-        self.names = tuple([self._name(place) for place in self.ctx.saved_places])
-        if self.hidden:
-            self.names += ("depends on",)
+        self.op, self.ctx = op, op.contexts[-1]
+        self.slots, self.needs = op.needed(pattern)
+        self.hidden = op.once or self.ctx.saves_what_no_graph_shows
 
     def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
         """The same plan: the class's backward computes all gradients, and may skip by `needs`."""
         return self
+
+    def slots_of(self, node: Any) -> list[int]:
+        """For each of the node's parents, which tensor of the call it was."""
+        return self.slots
+
+    def feed(self, values: tuple) -> list:
+        """The contributions for (g, *saved)."""
+        return self.pull(values[0], values[1:])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `Node.saved` holds, in order."""
+        names = tuple([self._name(place) for place in self.ctx.saved_places])
+        return (*names, "depends on") if self.hidden else names
 
     def _name(self, place: tuple) -> str:
         kind, i = place
@@ -52,7 +57,8 @@ class FunctionPlan(Plan):
     def save(self, arrays: list, params: dict, residuals: Any, pattern: int) -> tuple:
         *inputs, y = arrays
         self.shapes_in = [x.shape for x in inputs]
-        self.results = [(part.shape, raw(part).dtype) for part in (y if self.op.outputs else (y,))]
+        if self.op.outputs:
+            self.results = [(part.shape, raw(part).dtype) for part in y]
         saved = self.ctx.looked_up(inputs, y)
         if self.hidden:  # values of a lower level may be tracked there
             saved += (tuple([x for x in inputs if isinstance(x, Tensor)]),)
@@ -79,21 +85,39 @@ class FunctionPlan(Plan):
             return [None] * len(self.slots)
         # where hidden, gradients are detached, and differentiating them is made an error (_sealed)
         behind = saved.pop() if self.hidden else ()
-        gs = self._materialized(g if op.outputs else [g])
+        gs = self._materialized(g) if op.outputs else [g]
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
         cut = recorded and self.hidden
-        apart = not recorded or self.once  # from g too
-        ctx = self.ctx.at_use(tuple([detached(v) if cut else v for v in saved]), self.needs)
-        cotangents = [as_tensor(detached(v) if apart else v) for v in gs]
-        cotangents = with_plain(cotangents, dict.fromkeys(self.ctx.plain_places))
-        with modes.no_grad() if apart else nullcontext():
-            given = op.function.backward(ctx, *cotangents)
-        contributions = self._checked(given)
+        apart = not recorded or self.op.once  # from g too
+        ctx = self.ctx.at_use([detached(v) for v in saved] if cut else saved, self.needs)
+        seen = [detached(v) for v in gs] if apart else gs
+        shown = [as_tensor(read_only(v)) for v in seen]
+        before = versions.last_write
+        given = self._backward(ctx, with_plain(shown, dict.fromkeys(self.ctx.plain_places)), apart)
+        if versions.last_write != before:
+            self._refuse_written(seen, before)
+        contributions = returned(self._checked(given), shown, seen)
         if cut:
-            if self.once:
+            if self.op.once:
                 behind = (*behind, *[v for v in gs if isinstance(v, Tensor)])
             return [c if c is None else _sealed(op.name, c, behind) for c in contributions]
         return contributions if recorded else [raw(c) for c in contributions]
+
+    def _backward(self, ctx: Any, cotangents: list, apart: bool) -> Any:
+        if not apart or not modes.state.recording:
+            return self.op.function.backward(ctx, *cotangents)
+        with modes.no_grad():
+            return self.op.function.backward(ctx, *cotangents)
+
+    def _refuse_written(self, gs: list, before: int) -> None:
+        """An error where backward has changed a cotangent: possible on a GPU (see read_only)."""
+        for g in gs:
+            if g is not None and versions.written_after(raw(g), before):
+                raise InPlaceError(
+                    f"{self.op.name}.backward changed the gradient that it was given, "
+                    f"{describe(g)}, in place; other branches of the graph may have the same. "
+                    "Begin with g = g.copy()"
+                )
 
     def _materialized(self, gs: list) -> list:
         """Zeros in place of cotangents that did not come, unless the forward said not to."""
@@ -109,11 +133,12 @@ class FunctionPlan(Plan):
         """The gradients of the inputs that need one, of the right number, kind and shape."""
         op = self.op
         given = list(given) if isinstance(given, tuple | list) else [given]
+        count = len(given)
         while len(given) > len(op.args) and given[-1] is None:
             given.pop()
         if len(given) != len(op.args):
             raise RuleError(
-                f"{op.name}.backward returned {len(given)} gradients; it must return "
+                f"{op.name}.backward returned {count} gradients; it must return "
                 f"{len(op.args)}, one for each argument of forward "
                 f"({', '.join(op.argument_names)}), None for what has none",
                 op=op.name,
@@ -153,11 +178,6 @@ def _broadcasts(shape: tuple, to: tuple) -> bool:
         return np.broadcast_shapes(shape, to) == to
     except ValueError:
         return False
-
-
-def as_tensor(x: Any) -> Any:
-    """An array as a tensor; a tensor or None as it is."""
-    return x if x is None or isinstance(x, Tensor) else wrap(x)
 
 
 def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:

@@ -173,8 +173,9 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
                 ) from None
             raise ValueError(f"{what}: x is {describe(x)}: {error}") from None
         raise ValueError(
-            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
-            "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
+            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give, and "
+            "as what a backward, rule or hook is handed, since others refer to it too; begin with "
+            "x = x.copy(), or write into the tensor that it shows, by y[index] = value"
         ) from None
     except (IndexError, TypeError) as error:
         called = f"{what}: x is {describe(x)}, value {describe(value)}"
@@ -243,8 +244,10 @@ def _level(x: Any, value: Any, index: Any) -> int:
     return max(x.level, getattr(value, "level", 0), _level_of(index))
 
 
-def seen_by_x_alone(x: Any) -> bool:
+def seen_by_x_alone(x: Any, count: int = 0) -> bool:
     """Whether no view and no other tensor can see x's memory, by CPython's reference counts.
+
+    count: how often x._data was referred to, where that was counted before.
 
     The node that made x may have saved the array as its result; that reference does not count.
     Inside a transform x.data is a tensor of the level below, and so on down to the array.
@@ -255,7 +258,7 @@ def seen_by_x_alone(x: Any) -> bool:
         x = x._data
     if type(x._data) is not np.ndarray:
         return x._data.base is None  # CuPy: only views are told apart
-    if sys.getrefcount(x._data) > _ALONE + _saved_by_own_node(x):
+    if (count or sys.getrefcount(x._data)) > _ALONE + _saved_by_own_node(x):
         return False
     base = x._data.base
     return base is None or type(base) is np.ndarray and sys.getrefcount(base) <= _BASE_ALONE

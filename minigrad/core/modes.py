@@ -251,13 +251,19 @@ class no_grad(_RecordingMode):
     recording = False
 
 
-class _InsideForward(no_grad):
-    def _inside(self) -> dict[str, Any]:
-        return {"recording": False, "muted": True}
-
-
-inside_forward = _InsideForward()
-"""Around the forward of a Function: its ops are neither recorded nor reported to listeners."""
+def inside_forward(forward: Callable, *args: Any) -> Any:
+    """forward(*args) of a Function: its ops are neither recorded nor reported to listeners."""
+    global active
+    own, plain = state.__dict__, state.plain
+    outer = {"recording": state.recording, "muted": state.muted, "plain": plain}
+    with _lock:
+        active += 1
+    try:
+        own |= {"recording": False, "muted": True, "plain": None if plain is None else False}
+        return forward(*args)
+    finally:
+        own |= outer
+        add_reason(-1)
 
 
 class inference_mode(no_grad):

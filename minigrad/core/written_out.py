@@ -16,6 +16,7 @@ from ..backends.device import array_module
 from .errors import RuleError, describe
 from .large_pull import PASSED, BlockRule, LargePull
 from .piecewise import NOTABLE
+from .shown import guarded
 from .tensor import raw
 
 
@@ -143,7 +144,7 @@ def pull_written_out(
         if rule is None:
             calls.append("None")
             continue
-        known[f"rule{i}"] = rule.fn
+        known[f"rule{i}"] = guarded(rule.fn)
         given = [value[name] for name in rule.names]
         call = _in_words(rule.fn, given) or f"rule{i}({', '.join(given)})"
         calls.append(f"g * {_together(call)}" if rule.partial else call)
@@ -164,7 +165,7 @@ def pull_written_out(
                 lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
         if shortcut is not None:
             places, rule = shortcut
-            known["shortcut"] = rule.fn
+            known["shortcut"] = guarded(rule.fn)
             given = ", ".join([value[name] for name in rule.names])
             found = {i: f"c{i}" for i in places}
             lines.append(f" several = shortcut({given})")

@@ -137,6 +137,7 @@ def _holds_alone(view: Any, in_any_order: bool = False) -> bool:
         and getrefcount(base) == _VIEWED
         and base.flags.owndata
         and base.nbytes == view.nbytes
+        and view.flags.writeable
         and (in_any_order or view.flags.c_contiguous)
     )
 

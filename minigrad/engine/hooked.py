@@ -14,6 +14,7 @@ from ..backends.locks import Lock
 from ..core import events, hooks, versions
 from ..core.errors import HookError, about, describe
 from ..core.graph import Leaf
+from ..core.shown import as_tensor, read_only
 from ..core.tensor import Tensor, raw
 from .contributions import accumulate, conform
 from .passes import Pull
@@ -195,13 +196,8 @@ class _MultiGrads:
 
 
 def _shown(g: Any) -> Any:
-    """g as a tensor, an array through a read-only view: others may refer to the array too."""
-    if g is None or isinstance(g, Tensor):
-        return g
-    view = g.view()
-    if isinstance(view, np.ndarray):
-        view.flags.writeable = False
-    return Tensor(view)
+    """g as a tensor around a read-only view: others may refer to the array too."""
+    return as_tensor(read_only(g))
 
 
 def _all_replaced(values: list, given: Any, where: str) -> list:

@@ -18,6 +18,7 @@ from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, about, desc
 from ..core.numpy_protocol import warn_of_storing
 from ..core.registry import op as ops
 from ..core.residuals import with_residuals
+from ..core.shown import guarded
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
@@ -122,7 +123,7 @@ def _push_elementwise(op: Any, xs: list, ts: list, params: dict) -> tuple:
     for name, t in zip(op.arrays, ts, strict=True):
         if t is not None:
             rule = op.rule_for(name)
-            value = rule.fn(*[t if asked == "g" else known[asked] for asked in rule.names])
+            value = guarded(rule.fn)(*[t if asked == "g" else known[asked] for asked in rule.names])
             terms.append(t * value if rule.partial else value)
     ty = _sum(terms)
     if ty.shape != y.shape:
@@ -137,7 +138,7 @@ def _push_by_rule(op: Any, xs: list, ts: list, params: dict) -> tuple:
     known |= {f"{name}_t": t for name, t in zip(op.arrays, ts, strict=False)}
     for name in op.arrays[len(xs) :]:  # optional inputs that were left out
         known[name] = known[f"{name}_t"] = None
-    ty = op.jvp_rule.fn(*[known[asked] for asked in op.jvp_rule.names])
+    ty = guarded(op.jvp_rule.fn)(*[known[asked] for asked in op.jvp_rule.names])
     for i, (a, t) in enumerate(zip(y, ty) if isinstance(y, tuple) and ty else [(y, ty)]):
         if t is not None and getattr(t, "shape", None) != a.shape:
             which = f"result {i} of shape" if isinstance(y, tuple) else "a result of shape"

@@ -67,8 +67,8 @@ class NodeChecks:
         """
         state = random.get_state()
         try:
-            with inside_forward, np.errstate(all="ignore"):
-                return self._judged(node)
+            with np.errstate(all="ignore"):
+                return inside_forward(self._judged, node)
         except _Undecided as reason:
             return reason.badge
         except Exception as error:  # a rule that raises here is told, and does no harm
