@@ -173,7 +173,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
                 ) from None
             raise ValueError(f"{what}: x is {describe(x)}: {error}") from None
         raise ValueError(
-            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give, and "
+            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give and "
             "as what a backward, rule or hook is handed, since others refer to it too; begin with "
             "x = x.copy(), or write into the tensor that it shows, by y[index] = value"
         ) from None
