@@ -181,7 +181,7 @@ class Collector(Saver):
         if frame.debug:
             self.ops.append((node.op.name, made, events.capture_origin()))
         if turn == len(frame.trace):
-            self.differs(f"a further op {node.op.name} after all {turn}")
+            self.differs(f"a further op {node.op.name} after all {turn}", node.op.name)
         step = frame.trace[turn]
         if frame.compares:
             self._compare(step, turn, node, made, args)
@@ -198,18 +198,21 @@ class Collector(Saver):
 
     def _compare(self, step: Step, turn: int, node: Any, made: tuple, args: tuple) -> None:
         if (node.op.name, made) != (step.op, step.form):
-            self.differs(f"op {turn} was {step.op} {step.form} and is {node.op.name} {made}")
+            self.differs(
+                f"op {turn} was {step.op} {step.form} and is {node.op.name} {made}", step.op
+            )
         if self._outside(node) != step.outside:
             self.differs(
                 f"op {turn}, {step.op}, computes with another tensor from outside than before. One "
                 "that the function reads was changed there (x[i] = v, x += y), replaced, frozen, "
                 "or is a loop's variable, of which the last value counts: pass it as an argument, "
-                "and change a copy, x = x.copy()"
+                "and change a copy, x = x.copy()",
+                step.op,
             )
 
-    def differs(self, how: str) -> None:
+    def differs(self, how: str, op: str | None = None) -> None:
         """Raise a CheckpointError, with the ops of both runs if they are asked for."""
-        differs(how, self.frame.ran(), listed(self.ops))
+        differs(how, self.frame.ran(), listed(self.ops), op)
 
     def once(self, make: Callable[[], Any]) -> Any:
         found = next(self.kept, _NOTHING)

@@ -107,12 +107,14 @@ def form(y: Any) -> tuple:
     return tuple([(part.shape, str(part.dtype)) for part in ys])
 
 
-def compare(step: Step, turn: int, marks: dict[str, Any], differs: Callable[[str], None]) -> None:
-    """differs(how) where a value of this op is another one than in the first run."""
+def compare(step: Step, turn: int, marks: dict[str, Any], differs: Callable) -> None:
+    """differs(how, op) where a value of this op is another one than in the first run."""
     for name, mark in marks.items():
         if name in step.marks and not _agree(step.marks[name], mark):
             what = "its result" if name == "y" else f"its {name!r}"
-            differs(f"op {turn}, {step.op} {step.form}, has other values: {what} was another")
+            differs(
+                f"op {turn}, {step.op} {step.form}, has other values: {what} was another", step.op
+            )
 
 
 def _agree(a: Any, b: Any) -> bool:
@@ -136,13 +138,14 @@ def _close(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(same.all())
 
 
-def differs(how: str, first: str, second: str) -> None:
+def differs(how: str, first: str, second: str, op: str | None = None) -> None:
     """Raise a CheckpointError that says how; the ops of both runs, if they are given, follow."""
     lists = f"\nThe first run:\n{first}\nThe second run:\n{second}" if first else ""
     raise CheckpointError(
         f"checkpoint: the function did something else when it was computed again: {how}. It may "
         "depend on nothing that changes between forward and backward (a counter, training mode, "
-        f"a generator that it only makes as it runs); make that an argument.{lists}"
+        f"a generator that it only makes as it runs); make that an argument.{lists}",
+        op=op,
     )
 
 

@@ -45,8 +45,8 @@ def register(mine: Claim) -> int:
     """
     with _lock:
         _running[:] = [other for other in _running if not other.ended]
-        other = next((other for other in _running if mine.conflicts(other)), None)
-        if other is not None:
+        other = _running and next((other for other in _running if mine.conflicts(other)), None)
+        if other:
             shared = mine._nodes() & other._nodes()
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "

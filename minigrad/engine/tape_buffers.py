@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..core.errors import TapeError, describe
+from ..core.errors import TapeError, about, describe
 from .tape_blocks import Blocks, Run, runs_of
 from .tape_trace import Ref, Step, Trace, flat, mapped, parts_of
 
@@ -325,5 +325,6 @@ def _several(
 def _differs(step: Step, result: Any, like: Any) -> None:
     raise TapeError(
         f"{step.name} gave {describe(result)} in this replay and {describe(like)} when it was "
-        "recorded: its shape depends on values, which a program cannot follow"
-    )
+        "recorded: its shape depends on values, which a program cannot follow",
+        op=step.name, **about(like, result),
+    )  # fmt: skip

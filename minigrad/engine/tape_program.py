@@ -16,7 +16,7 @@ from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
 from ..backends.locks import Lock
 from ..core import hooks, versions
-from ..core.errors import TapeError, describe
+from ..core.errors import TapeError, about, describe
 from ..core.function_call import FunctionCall
 from ..core.piecewise import in_blocks
 from ..core.tensor import Tensor, raw
@@ -65,7 +65,8 @@ class Program:
                 raise TapeError(
                     f"inputs[{i}] is {describe(x)}, it was {describe(known.array)} when the tape "
                     "was recorded; a program runs on the shapes and dtypes that it was recorded "
-                    "with. Record another tape for others."
+                    "with. Record another tape for others.",
+                    **about(known, x),
                 )
         for leaf in self._leaves:
             if leaf.tensor is not None and leaf.tensor.data is not leaf.array:
@@ -187,8 +188,9 @@ class _Compiler:
             if made.shape != value.shape or made.dtype != value.dtype:
                 raise TapeError(
                     f"compile: {entry!r} gave {describe(made.array)} when it ran again, and "
-                    f"{value.dtype} {value.shape} before: it does not repeat"
-                )
+                    f"{value.dtype} {value.shape} before: it does not repeat",
+                    op=entry.op.name, **about(value, made.array),
+                )  # fmt: skip
             self.known[value] = self.trace.settle(made)
 
     def follow(self, fn: Callable, args: list, entry: Entry, pure: bool) -> Any:
@@ -200,7 +202,8 @@ class _Compiler:
         try:
             return self.trace.follow(fn, args, entry.op.name, pure, tuple(entry.params.values()))
         except Untraceable as error:
-            raise TapeError(f"compile: {entry!r} cannot be replayed: {error}") from error
+            said = f"compile: {entry!r} cannot be replayed: {error}"
+            raise TapeError(said, op=entry.op.name) from error
 
     def backward(
         self, roots: list, places: list, grad_outputs: Any, allow_unused: bool
@@ -326,7 +329,8 @@ def _refuse_functions(entries: list[Entry]) -> None:
             f"compile: {call!r} is a call of the mg.Function {call.op.name}, which may do "
             "something else at every call. Write it as an op (mg.primitive) or in ops; or record "
             "what comes before it and what comes after it on tapes of their own, with its result, "
-            "detached, as an input."
+            "detached, as an input.",
+            op=call.op.name,
         )
 
 

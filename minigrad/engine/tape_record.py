@@ -12,7 +12,7 @@ from typing import Any, Self
 from ..backends.device import as_operand
 from ..backends.dtypes import WITHOUT_DTYPE
 from ..core import events, modes, versions
-from ..core.errors import TapeError, describe
+from ..core.errors import TapeError, about, describe
 from ..core.graph import Leaf, Port, with_leaves
 from ..core.saving import Deferred
 from ..core.tensor import Tensor
@@ -284,8 +284,9 @@ class Record(metaclass=modes.CalledFirst):
         raise TapeError(
             f"{place!r}, {what} was not recorded on this tape of {len(self):,} ops. Run the whole "
             "forward inside `with mg.Tape() as tape:`, or make what comes from before it a leaf "
-            "(x.detach().requires_grad_()), or use the serial engine."
-        )
+            "(x.detach().requires_grad_()), or use the serial engine.",
+            op=getattr(getattr(place, "op", None), "name", None), **about(place),
+        )  # fmt: skip
 
 
 def _ports(node: Any) -> list:

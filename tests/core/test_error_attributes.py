@@ -188,6 +188,24 @@ def test_a_path_that_is_not_there():
     assert error.path == "0.wait" and error.known == ("0.weight", "0.bias")
 
 
+def test_a_checkpoint_that_does_something_else():
+    times = iter([2.0, 3.0])
+    y = mg.checkpoint(lambda x: mg.exp(x * mg.tensor(next(times))), leaf(2)).sum()
+    assert raised(mg.errors.CheckpointError, y.backward).op in ("mul", "exp")
+
+
+def test_a_program_for_other_shapes():
+    with mg.Tape() as tape:
+        x = leaf(2)
+        y = (x * 2).sum()
+    program = tape.compile(y, inputs=[x])
+    error = raised(mg.errors.TapeError, lambda: program(np.ones(3)))
+    assert about(error, "shape", "given_shape") == ((2,), (3,))
+    z = mg.exp(leaf(4))
+    error = raised(mg.errors.TapeError, lambda: tape.backward(z, np.ones(4)))
+    assert about(error, "op", "shape") == ("exp", (4,))
+
+
 def test_a_tangent_that_does_not_fit():
     error = raised(
         mg.errors.TransformError,
