@@ -5,10 +5,15 @@ and the processor are still the same. So the source of a loop becomes a file, na
 itself and of all that is compiled into it; kernels that are written by hand get that digest beside
 numba's own stamp (jit.kernel). The directory is XDG_CACHE_HOME/minigrad/loops (by
 default ~/.cache/…); where nothing can be written, loops are kept in memory alone.
+
+numba unpickles what it finds there, so whoever can write there can run code. The directory is made
+for the user alone; one that is somebody else's, or that others can write to, is not used.
 """
 
 import hashlib
 import os
+import stat
+import warnings
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -52,8 +57,10 @@ def file_of(source: str) -> str | None:
     name = hashlib.sha256((source + digest()).encode()).hexdigest()[:32]
     try:
         path = directory() / f"loop_{name}.py"
+        _make_private(path.parent / "__pycache__")  # where numba writes
+        if not is_private(path.parent) or not is_private(path.parent / "__pycache__"):
+            return None
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
             _make_room(path.parent)
             part = path.with_suffix(f".{os.getpid()}")
             part.write_text(source, "utf-8")
@@ -61,6 +68,60 @@ def file_of(source: str) -> str | None:
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
     return str(path)
+
+
+def _make_private(folder: Path) -> None:
+    """Make what is missing of this path, each folder for the user alone, whatever the umask."""
+    for path in [path for path in (folder, *folder.parents) if not path.exists()][::-1]:
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+@cache
+def is_private(folder: Path, group: bool = False) -> bool:
+    """Whether nobody but the user (and root) can put a file there; else a warning, once.
+
+    group   allow the user's own group, as in a checkout of a umask of 002
+    """
+    if not hasattr(os, "geteuid"):  # Windows has no such modes
+        return True
+    path = folder.resolve()
+    wrong = next((p for p in (path, *path.parents) if not _is_ours(p, group or p != path)), None)
+    if wrong is not None:
+        warnings.warn(
+            f"compiled loops are kept in memory alone: {wrong} is another user's, or others can "
+            f"write to it, so what numba loads from {folder} may not be yours. Remove that folder, "
+            "or chmod 700 it once you know what is in it, or set XDG_CACHE_HOME to one of your own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return wrong is None
+
+
+def _is_ours(path: Path, group: bool) -> bool:
+    """Whether a file or folder is the user's or root's, and none but these can change it.
+
+    In a folder with the sticky bit others cannot replace what is not theirs.
+    """
+    found = path.stat()
+    others = stat.S_IWOTH if group and found.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
+    kept = not found.st_mode & others or found.st_mode & stat.S_ISVTX
+    return found.st_uid in _owners() and bool(kept)
+
+
+def _owners() -> set[int]:
+    return {os.geteuid(), 0}
+
+
+def forget_foreign(folder: Path, stem: str) -> None:
+    """Remove what numba keeps under this name and another user has written: a folder that is
+    private now may hold files from a time when it was not."""
+    for path in folder.glob(f"{stem}.*") if hasattr(os, "geteuid") else ():
+        try:
+            ours = _is_ours(path, group=True)
+        except FileNotFoundError:  # another process has removed it
+            continue
+        if not ours:
+            path.unlink()
 
 
 def _make_room(folder: Path) -> None:

@@ -11,6 +11,7 @@ Nothing else is relaxed: NaN, infinities and signed zeros behave as in NumPy.
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -28,7 +29,7 @@ def kernel(fn: Callable) -> Callable:
     """Decorator: a loop over arrays, compiled at its first call and kept on disk (by numba)."""
     options = {"fastmath": {"contract"}, **_OPTIONS}
     kept = _forgiving(numba.njit(cache=True, **options)(fn))
-    return kept if _stamp(kept) else numba.njit(**options)(fn)
+    return kept if _stamp(kept) and _is_private(kept) else numba.njit(**options)(fn)
 
 
 def _stamp(kept: Any) -> bool:
@@ -47,18 +48,27 @@ def _stamp(kept: Any) -> bool:
 def kernel_of(fn: Callable, on_disk: bool) -> Callable:
     """The same for a function that was written by a program: on disk if it comes from a file."""
     made = numba.njit(cache=on_disk, **_OPTIONS)(fn)
+    if on_disk and not _is_private(made):
+        return numba.njit(**_OPTIONS)(fn)
     return _forgiving(made) if on_disk else made
 
 
+def _is_private(kept: Any) -> bool:
+    """Whether numba keeps the kernel where nobody else can write: NUMBA_CACHE_DIR may be shared."""
+    return disk.is_private(Path(kept._cache.cache_path), group=True)
+
+
 def _forgiving(kept: Any) -> Any:
-    """The kernel, which is compiled anew where its files on disk are damaged: cut off by a full
-    disk, say. numba would raise at every call, until somebody removes them.
+    """The kernel, which is compiled anew where its files on disk are damaged (cut off by a full
+    disk, say: numba would raise at every call, until somebody removes them) or another user's.
     """
     cache = kept._cache
     load, save = cache.load_overload, cache.save_overload
+    stem = getattr(getattr(cache, "_impl", None), "filename_base", "")
 
     def load_or_compile(*asked: Any) -> Any:
         try:
+            disk.forget_foreign(Path(cache.cache_path), stem)
             return load(*asked)
         except Exception:  # unpickling what is not a pickle: any kind
             with contextlib.suppress(OSError):
