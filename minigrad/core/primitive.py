@@ -38,7 +38,7 @@ from .registry import numpy_table
 from .registry import op as registry
 from .residuals import twin
 from .rules import RESERVED, Differentiable
-from .signature import check_partials, split_signature
+from .signature import check_partials, plain_name, split_signature
 from .spelling import in_own_names
 from .tensor import Tensor
 
@@ -83,18 +83,19 @@ class Primitive(Extensible, Differentiable):
         view: bool = False,
         differentiable: bool = True,
     ):
+        name = plain_name(name)
         self.forward = forward
         self.name = self.__name__ = name
         self.called = name  # in errors: of an op that only another one calls, that one's name
         self.__doc__ = forward.__doc__
-        self.arrays = tuple(arrays)
+        self.arrays = tuple(map(plain_name, arrays))
         self.arity = -1 if variadic else len(self.arrays)
         self.constants = frozenset(constants)
         self.optional = frozenset(optional)
-        self.defaults = defaults or {}
+        self.defaults = {plain_name(key): value for key, value in (defaults or {}).items()}
         self.kind = kind
         self.outputs = outputs
-        self.residuals = tuple(residuals)
+        self.residuals = tuple(map(plain_name, residuals))
         self.when_missing = ""  # what else may be meant by a call that lacks an argument
         self.variadic = variadic
         self.view = view

@@ -5,9 +5,18 @@ from collections.abc import Callable
 from typing import Any
 
 
+def plain_name(name: Any) -> str:
+    """The characters of a name, for source that is written out: a subclass of str may format itself
+    as other ones. TypeError for what is no string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a string, got {name!r:.40}")
+    return str.__str__(name)
+
+
 def argument_names(fn: Callable) -> tuple[str, ...]:
     """What a function asks for by name."""
-    return tuple(inspect.signature(fn).parameters)
+    return tuple(map(plain_name, inspect.signature(fn).parameters))
 
 
 def split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], dict, bool]:

@@ -265,3 +265,36 @@ def test_written_out_code_without_a_file_of_its_own_leaves_no_lines_behind():
     before = len(linecache.cache)
     compiled("f", ["def f():", " return 1"], {})
     assert len(linecache.cache) == before
+
+
+class Hostile(str):
+    """A name that shows itself as Python that raises."""
+
+    def __repr__(self):
+        return "1 / 0"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return "1 / 0"
+
+    def split(self, *args):
+        return [Hostile(part) for part in super().split(*args)]
+
+
+def test_names_enter_written_out_source_as_plain_strings():
+    entry = Primitive(
+        lambda x, scale: x * scale, Hostile("twice\n'\""), [Hostile("x")],
+        defaults={Hostile("scale"): 2.0},
+    )  # fmt: skip
+    entry.vjp("x")(lambda g, scale: g * scale)
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y, seen = heard(entry.watched, (x,), {"scale": 3.0})
+    assert type(entry.name) is str and "1 / 0" not in inspect.getsource(entry.watched)
+    assert seen[0][1] == entry.name == "twice\n'\""
+    assert (mg.grad(y.sum(), [x])[0].numpy() == 3).all()
+
+
+def test_a_name_that_is_no_string_is_refused():
+    with pytest.raises(TypeError, match="a name must be a string, got 3"):
+        Primitive(lambda x: x, 3, ["x"])
