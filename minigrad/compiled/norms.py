@@ -8,6 +8,7 @@ import numpy as np
 from ..backends import pool
 from ..on_gpu.norms import dx_from_sums, gradient_sums, over_channels
 from ..ops.blocks import spans
+from ..ops.norm.scaled import scale_of
 from .install import pull_on_host
 from .jit import add, kernel
 from .launch import PIECE
@@ -44,6 +45,8 @@ def standardize(plan: Any, saved: dict, g: Any) -> list | None:
     """
     weight = saved.get("weight")
     if weight is None and 1 not in plan.slots:
+        return None
+    if scale_of(saved["x"], saved["rstd"], saved["eps"]) is not None:
         return None
     x, axis = saved["x"], saved["axis"]
     arrays = [g, x, saved["mean"], saved["rstd"]]

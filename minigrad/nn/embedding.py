@@ -12,6 +12,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..ops.axes import constant_array, constant_of_each
+from ..ops.scaling import power_of_two
 from . import init
 from .module import Module
 from .parameter import Parameter
@@ -39,12 +40,15 @@ def cut(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float, owne
     rows, table = np.unique(raw(indices)), constant_array(weight.detach(), "weight", instead)
     used = op.take(table, rows, axis=0)  # its errors are those of a lookup
     rows = rows.astype(np.intp)
-    wide = accumulator(table.dtype) or table.dtype  # in float16 the squares may overflow
-    lengths = np.linalg.norm(used.astype(wide, copy=False), norm_type, axis=-1)
-    long = lengths > max_norm
+    wide = accumulator(table.dtype) or table.dtype
+    used = used.astype(wide, copy=False)
+    unit = power_of_two(used, axis=-1)  # a length, even a finite one's square, may overflow
+    used = used / unit
+    lengths = op.vector_norm(used, ord=norm_type, axis=-1, keepdims=True)
+    long = lengths[:, 0] > (max_norm / unit)[:, 0]
     if long.any():
-        scale = max_norm / (lengths[long] + 1e-7)
-        table[rows[long]] *= scale[:, np.newaxis].astype(table.dtype)
+        cut_down = used * (max_norm / (lengths + 1e-7 / unit))
+        table[rows[long]] = cut_down[long].astype(table.dtype)
         note_write(table, f"{owner}(max_norm=)")
 
 

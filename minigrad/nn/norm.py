@@ -11,6 +11,7 @@ from ..core.saving import is_recomputing
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..ops.axes import in_wide
+from ..ops.scaling import is_lost, is_normal, power_of_two
 from . import init
 from .conv import as_tuple
 from .linear import empty
@@ -326,13 +327,24 @@ class LocalResponseNorm(Module):
         return in_wide(self._normed, x) if x.size else x + 0
 
     def _normed(self, x: Tensor) -> Tensor:
+        base = self.k + self.alpha * self._means(x)
+        if not is_lost(base, 3):
+            return x / base**self.beta
+        # x = s z: z s^(1 − 2 beta) / (k/s² + alpha · mean of z²)^beta, where it is lost alone
+        unit, kept = power_of_two(x, axis=1), is_normal(base, 3)
+        z = x / unit
+        small = self.k / unit / unit + self.alpha * self._means(z)
+        far = z / op.where(kept, 1, small) ** self.beta * unit ** (1 - 2 * self.beta)
+        return op.where(kept, x / op.where(kept, base, 1) ** self.beta, far)
+
+    def _means(self, x: Tensor) -> Tensor:
+        """Of the squares over `size` channels around each."""
         n, c = x.shape[:2]
         squares = op.swapaxes(op.reshape(op.square(x), shape=(n, c, -1)), axis1=1, axis2=2)
         before = self.size // 2
         padded = op.pad(squares, [(0, 0), (0, 0), (before, self.size - 1 - before)])
         means = op.avg_pool1d(padded, self.size, 1)
-        means = op.reshape(op.swapaxes(means, axis1=1, axis2=2), shape=x.shape)
-        return x / (self.k + self.alpha * means) ** self.beta
+        return op.reshape(op.swapaxes(means, axis1=1, axis2=2), shape=x.shape)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

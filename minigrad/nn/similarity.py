@@ -5,7 +5,8 @@ from typing import Any
 from ..core.errors import teaching
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.axes import array_like
+from ..ops.axes import array_like, widen
+from ..ops.scaling import overflows, power_of_two
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
@@ -29,8 +30,15 @@ def pairwise_distance(
 @teaching
 def normalize(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(‖x‖ₚ, eps), the norm taken along dim."""
-    size = op.vector_norm(x, ord=p, axis=dim, keepdims=True)
-    return x / op.clip(size, eps, None)
+    x = array_like(x)
+    wide = widen(x)
+    size = op.vector_norm(wide, ord=p, axis=dim, keepdims=True)
+    if overflows(size):  # beyond the numbers: that of the numbers over a power of two is not
+        unit = power_of_two(wide, axis=dim)
+        wide, eps = wide / unit, eps / unit
+        size = op.vector_norm(wide, ord=p, axis=dim, keepdims=True)
+    y = wide / op.clip(size, eps, None)
+    return y if y.dtype == x.dtype or wide is x else op.astype(y, dtype=x.dtype)
 
 
 class CosineSimilarity(Module):

@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 def unit(x: Any, eps: float) -> Any:
     """x / max(‖x‖, eps), of 16-bit floats in float32: a sum of squares is soon out of range."""
     wide = op.cast(x, dtype=accumulator(x.dtype) or x.dtype)
-    length = op.sqrt(op.sum(op.real(wide * op.conj(wide))))
+    length = op.vector_norm(wide)
     return op.cast(wide / op.maximum(length, eps), dtype=x.dtype)
 
 

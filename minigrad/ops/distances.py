@@ -17,7 +17,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from .axes import array_like, as_floating, both_arrays, constant_like, sum_to
 from .batching import align, needs_axes
-from .blocks import on_threads, spans
+from .blocks import on_threads, scratch, spans
 from .index.scattering import sum_rows
 from .reduce.spread import divided, p_norm, p_norm_dx
 
@@ -306,9 +306,15 @@ def _norms(x: Any, p: float) -> Any:
     """‖x‖ₚ along the last axis; x is overwritten."""
     if p not in (1, 2):
         return p_norm.forward(x, -1, p=p)
-    size = np.abs(x, out=x) if p == 1 else np.square(x, out=x)
-    total = np.matmul(size, np.ones(x.shape[-1], x.dtype))
-    return total if p == 1 else np.sqrt(total)
+    ones = np.ones(x.shape[-1], x.dtype)
+    if p == 1:
+        return np.matmul(np.abs(x, out=x), ones)
+    total = np.matmul(np.square(x, out=scratch.empty("squares", x.shape, x)), ones)
+    lost = ~((total >= np.finfo(x.dtype).tiny) & (total < np.inf))
+    y = np.sqrt(total)
+    if lost.any():
+        y[lost] = p_norm.forward(x[lost], -1, p=2)
+    return y
 
 
 def _slopes(g: Any, x: Any, y: Any, p: float) -> Any:

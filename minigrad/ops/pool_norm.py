@@ -3,10 +3,14 @@
 from math import inf, prod
 from typing import Any
 
+import numpy as np
+
 from ..core.primitive import composite
 from ..core.registry import op
+from ..core.tensor import raw
 from .axes import array_like, as_floating, widen
 from .pool_calls import windows_of
+from .scaling import is_lost, is_normal, power_of_two
 from .windows import Sizes
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
@@ -26,11 +30,34 @@ def _lp_pool(
     kernel = windows_of(name, dims, x, kernel_size, stride, 0, 1, ceil_mode).kernel
     wide = widen(x)  # powers leave the range of 16 bits soon
     pool = getattr(op, f"avg_pool{dims}d")
-    powers = wide if norm_type == 1 else wide**norm_type
-    total = pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
-    zero = total == 0
-    y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
+
+    def sums(x: Any) -> Any:
+        powers = x if norm_type == 1 else x**norm_type
+        return pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
+
+    total = sums(wide)
+    if not _is_lost(total, wide, norm_type):
+        zero = total == 0
+        y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
+    else:  # of x over a power of two they are not; what is 0 then has no derivative
+        unit, kept = power_of_two(wide, axis=tuple(range(-dims, 0))), is_normal(total)
+        largest = op.where(op.abs(wide) ** norm_type < np.inf, wide, 0)  # what is not kept alone
+        total, others = op.where(kept, sums(largest), 1), sums(wide / unit)
+        zero = kept | (others == 0)
+        far = op.where(zero, 1, others) ** (1 / norm_type) * unit
+        y = op.where(kept, total ** (1 / norm_type), op.where(others == 0, 0, far))
     return op.astype(y, dtype=x.dtype, copy=False)
+
+
+def _is_lost(total: Any, x: Any, p: float) -> bool:
+    """Whether a sum is beyond the numbers, or may be 0 since powers of what is not 0 are."""
+    if not is_lost(total):
+        return False
+    sums = np.abs(raw(total))
+    if not is_lost(sums[sums != 0]):
+        size = np.abs(raw(x))
+        return is_lost(size[size != 0] ** p)
+    return True
 
 
 @composite
@@ -50,8 +77,8 @@ def lp_pool2d(
     """y = (Σ xᵖ)^(1/p) over each window of x (..., H, W), p = norm_type ;  gradient 0 where y is 0
 
     As PyTorch's, without |x|: a norm for an even p or for x ≥ 0; NaN where p is odd and the sum
-    negative, ∞ or 0 where xᵖ leaves the range of the dtype (of float32, for 16 bits). A partial
-    window of ceil_mode is scaled up to the size of a whole one.
+    negative. Where xᵖ leaves the range of the dtype, x is scaled first. A partial window of
+    ceil_mode is scaled up to the size of a whole one.
     """
     return _lp_pool(2, x, norm_type, kernel_size, stride, ceil_mode)
 

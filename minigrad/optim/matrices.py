@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.registry import op
 from ..core.tensor import Tensor
 from .arguments import at_least_zero, numbers
 from .optimizer import Optimizer, average
@@ -160,7 +161,7 @@ def orthogonalised(x: Any, coefficients: tuple, steps: int, eps: float) -> Any:
     """
     a, b, c = coefficients
     y = x.T if x.shape[0] > x.shape[1] else x  # so that yyᵀ is the smaller product
-    y = y / np.maximum(np.sqrt((y * y).sum()), eps)  # no singular value is above 1
+    y = y / np.maximum(op.vector_norm(y), eps)  # no singular value is above 1
     for _ in range(steps):
         gram = y @ y.T
         inner = gram @ gram

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import accumulator
 from ...core import create
 from ...core.registry import op
 from ...core.spelling import absences as _absences
@@ -47,18 +48,51 @@ def get_total_norm(
     Where it is NaN or infinite: RuntimeError with error_if_nonfinite. foreach=, PyTorch's choice of
     an implementation, has no effect here or in the functions below.
     """
-    norm_type, norms = float(norm_type), []
+    norm_type = float(norm_type)
     instead = "; the norm of each is mg.linalg.vector_norm's"
-    for x in [constant_array(x.detach(), "a tensor", instead) for x in tensors if x.size]:
-        x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-        norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
-    total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+    arrays = [constant_array(x.detach(), "a tensor", instead) for x in tensors if x.size]
+    arrays = [x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in arrays]
+    norms = _lengths(arrays, norm_type)
+    [total] = _lengths([np.array(norms)], norm_type) if norms else [0.0]
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"get_total_norm: the norm is {total}; mg.detect_anomaly() finds the op that made the "
             "first such value"
         )
     return total
+
+
+def _lengths(arrays: list[Any], p: float) -> list[float]:
+    """The p-norms of arrays; of one over its largest element where the sum of powers is beyond the
+    numbers of its dtype."""
+    far = 0.0 if p == 0 or math.isinf(p) else 1 / abs(p)
+    ends = {char: 2.0 ** min(far * exponent, 1023) for char, exponent in _EXPONENTS}
+    found = []
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        for x in arrays:
+            x = x.reshape(-1)
+            if p == 2 and type(x) is np.ndarray and x.dtype.kind == "f":
+                y = math.sqrt(x.dot(x))  # as linalg.norm's, in half of its time
+            else:
+                y = float(array_module(x).linalg.norm(x, p))
+            end = ends[x.dtype.char]
+            if far and not 1 / end < y < end:
+                y = _scaled_length(x, p, y)
+            found.append(y)
+    return found
+
+
+# by the dtype's character: powers of 2 up to this one, and down to the same below 0, are normal
+_EXPONENTS = [(char, -int(np.finfo(char).minexp)) for char in "fdFD"]
+
+
+def _scaled_length(x: Any, p: float, y: float) -> float:
+    xp = array_module(x)
+    top = float(xp.abs(x).max())
+    if not 0 < top < math.inf:
+        return y
+    root = xp.sqrt(x.real.dtype.type(top))  # in two steps: 1/top may be infinite
+    return float(xp.linalg.norm(x / root / root, p)) * float(root) * float(root)
 
 
 def clip_grad_norm_(
@@ -96,8 +130,23 @@ def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
     scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
         for g in gradients:
-            np.multiply(g.data, g.dtype.type(scale), out=g.data)
+            wide = accumulator(g.dtype)
+            if wide is None:
+                _multiply(g.data, scale)
+            else:  # a scale of 16 bits would have few digits, or none
+                values = g.data.astype(wide)
+                _multiply(values, scale)
+                g.data[...] = values
             note_write(g.data, "clipping of gradients by their norm")
+
+
+def _multiply(x: Any, scale: float) -> None:
+    """x ← x · scale, in two steps where the scale is no normal number of x's dtype."""
+    number, tiny = x.dtype.type, float(np.finfo(x.dtype).tiny)
+    if 0 < abs(scale) < tiny:
+        np.multiply(x, number(tiny), out=x)
+        scale /= tiny
+    np.multiply(x, number(scale), out=x)
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
@@ -169,7 +218,7 @@ class _WeightNorm(_Norm):
 
     def __call__(self, module: Module) -> Tensor:
         g, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "gv")
-        return v * (g / norm_except(v, self.dim))
+        return v / norm_except(v, self.dim) * g
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

@@ -172,7 +172,7 @@ class _WeightNorm(Module):
         self.dim = dim
 
     def forward(self, g: Tensor, v: Tensor) -> Tensor:
-        return v * (g / norm_except(v, self.dim))
+        return v / norm_except(v, self.dim) * g
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         return norm_except(weight, self.dim), weight
@@ -181,8 +181,7 @@ class _WeightNorm(Module):
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
     """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
     axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    squares = (v * v.conj()).real if v.dtype.kind == "c" else v * v
-    return op.sqrt(op.sum(squares, axis=axes, keepdims=dim is not None))
+    return op.vector_norm(v, axis=axes, keepdims=dim is not None)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

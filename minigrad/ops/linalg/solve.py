@@ -11,6 +11,7 @@ from ...core.registry import op
 from ...core.tensor import raw
 from ..axes import array_like, sum_to
 from ..elementwise.selection import constant_in
+from ..scaling import power_of_two
 from .matrices import (
     adjoint,
     as_columns,
@@ -193,7 +194,12 @@ def least_squares_dx(g, a, b, y, rcond, needs):
     ga = None
     if needs[0]:
         residual, beyond = b - a @ y, g - p @ (a @ g)
-        ga = residual @ adjoint(p @ gb) + (adjoint(p) @ y) @ adjoint(beyond) - gb @ adjoint(y)
+        unit = power_of_two(a, axis=(-2, -1))  # p p is as far from 1 as the square of a
+        ga = (
+            (residual / unit) @ adjoint((p * unit) @ gb)
+            + (adjoint(p) @ y) @ adjoint(beyond)
+            - gb @ adjoint(y)
+        )
     return _equation_gradients(ga, gb, a.shape, b.shape, needs)
 
 

@@ -17,6 +17,7 @@ from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
 from ..in_place import filled_by
+from ..scaling import is_lost, power_of_two
 from .reduction import check_real, check_reduction, reduced
 
 __all__ = [
@@ -261,6 +262,16 @@ def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> 
     return reduced("hinge", op.relu(margin - target * x), reduction)
 
 
+def _unit(x: Any, eps: float) -> Any:
+    """x/√(|x|² + eps) along the last axis."""
+    square = op.sum(x * x, axis=-1, keepdims=True) + eps
+    if not is_lost(square):
+        return x / op.sqrt(square)
+    unit = power_of_two(x, axis=-1)
+    x = x / unit
+    return x / op.sqrt(op.sum(x * x, axis=-1, keepdims=True) + eps / unit / unit)
+
+
 @composite
 @in_float32
 def cosine_embedding(
@@ -279,8 +290,7 @@ def cosine_embedding(
         )
     dtype = common_dtype(a.dtype, b.dtype)
     a, b, eps = widen(a), widen(b), 1e-12  # which 16 bits do not hold
-    lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
-    cosine = op.sum(a * b, axis=-1) / lengths
+    cosine = op.sum(_unit(a, eps) * _unit(b, eps), axis=-1)
     apart = op.where(target == -1, op.relu(cosine - margin), 0)
     y = op.where(target == 1, 1 - cosine, apart)
     return reduced("cosine_embedding", op.astype(y, dtype=dtype, copy=False), reduction)

@@ -14,13 +14,13 @@ from ..axes import sum_to
 from ..blocks import outermost, part, scratch, single
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import images, rows
+from . import images, rows, scaled
 from .means import Blocks
 
 
 def gradients(
     g: Any, x: Any, weight: Any, mean: Any, rstd: Any, shapes: tuple, needs: list, axis: tuple,
-    centre: bool,
+    eps: float, centre: bool,
 ) -> list | None:  # fmt: skip
     """[dx, dweight, dbias] by one walk over blocks (two where the batch is among the axes).
 
@@ -33,6 +33,10 @@ def gradients(
             return None
     if dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None
+    if (scale := scaled.scale_of(x, rstd, eps)) is not None:
+        x, mean, rstd = scaled.rescaled(scale, x, mean, rstd)
+        found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, 1.0, centre)
+        return found and [found[0] if found[0] is None else found[0] / scale, *found[1:]]
     given = [shapes[k] for k in range(2) if needs[k + 1]]
     if rows.suits(x, axis, *given, *(() if weight is None else (weight.shape,))):
         return rows.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)

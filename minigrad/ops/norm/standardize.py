@@ -4,7 +4,6 @@ They are primitives because they run in blocks that stay in the cache, each read
 once; composed of mean, var and products they make ten passes over memory.
 """
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..batching import behind, full
 from ..blocks import part, scratch
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import rows
+from . import rows, scaled
 from .images import images, standardized
 from .joint import gradients
 from .means import Blocks
@@ -93,18 +92,34 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     gx = r (u − mean u − x̂ mean(u x̂)) with u = g weight ;  gweight = Σ g x̂ ;  gbias = Σ g.
     weight and bias broadcast against x. centre=False leaves out the means (rms_norm). running:
     (mean, var, momentum), arrays of one entry for each channel (axis 1), moved in place. 16-bit
-    floats are computed in float32.
+    floats are computed in float32. Squares may be beyond the numbers of the dtype: see scaled.py.
     """
     axis = _from_front(axis, x)
-    if running is None and rows.suits(x, axis, *[a.shape for a in (weight, bias) if a is not None]):
-        return rows.standardized(x, weight, bias, axis, eps, centre)
+    args = x, weight, bias, axis, eps, centre
+    if scaled.is_ordinary(x, eps):
+        y, mean, var, rstd = _standardized(*args, running is not None)
+    else:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # done again, if lost
+            y, mean, var, rstd = _standardized(*args, running is not None)
+            if scaled.is_lost(rstd, eps):
+                y, mean, rstd = scaled.standardized(*args, (y, mean, rstd))
+                var = 1 / rstd / rstd - eps
+    if running is not None and x.size:  # no values say nothing about their mean
+        move_running(running, mean, var, x.size // mean.size)
+    return y, mean, rstd
+
+
+def _standardized(
+    x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre: bool, moves: bool
+) -> tuple:
+    """(y, mean, var, rstd) in the form that takes least time; var is None where nothing `moves`."""
+    if not moves and rows.suits(x, axis, *[a.shape for a in (weight, bias) if a is not None]):
+        y, mean, rstd = rows.standardized(x, weight, bias, axis, eps, centre)
+        return y, mean, None, rstd
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
     of = images(x, axis, np.shape(weight), np.shape(bias))
     if of is not None:
-        y, mean, var, rstd = standardized(of, weight, bias, eps, centre)
-        if running is not None:
-            move_running(running, mean, var, x.size // mean.size)
-        return y, mean, rstd
+        return standardized(of, weight, bias, eps, centre)
     x = in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     y = xp.empty(x.shape, x.dtype)
@@ -131,9 +146,7 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
             y[piece] = out
 
     blocks.run(work)
-    if running is not None and x.size:  # no values say nothing about their mean
-        move_running(running, mean, var, x.size // prod(kept))
-    return y, mean, rstd
+    return y, mean, var, rstd
 
 
 def _moments(x: Any, axis: tuple, centre: bool, blocks: Blocks, mean: Any, var: Any) -> None:
@@ -171,7 +184,7 @@ def standardize_gradients(
 ):
     """All in one pass where the gradients are plain numbers; else by ops with derivatives."""
     axis, shapes = _from_front(axis, x), (weight_shape, bias_shape)
-    found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
+    found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, eps, centre)
     if found is not None:
         return found
     how = {"axis": axis, "eps": eps, "centre": centre}
@@ -198,6 +211,11 @@ def standardize_dx(
     axis = _from_front(axis, x)
     _check(x, axis, weight=np.shape(weight), mean=mean.shape, rstd=rstd.shape)
     _same_shape(a, x)
+    if (scale := scaled.scale_of(x, rstd, eps)) is not None:
+        how = {"axis": axis, "eps": eps, "centre": centre}
+        narrow, (x, mean, rstd) = x.dtype, scaled.rescaled(scale, x, mean, rstd)
+        y = standardize_dx.forward(a, x, weight, mean, rstd, **how)
+        return (y / scale).astype(narrow, copy=False)
     a, x = in_rows(a), in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     y = xp.empty(x.shape, x.dtype)
@@ -261,8 +279,9 @@ def standardize_dx_gx(g, a, x, weight, mean, rstd, y, axis, eps, centre):
 
     u = a if weight is None else a * weight
     xhat = standardize(x, None, None, **how)
-    square = op.var(x, axis=axis, keepdims=True) if centre else average(x * x)
-    r = 1 / np.sqrt(square + eps)
+    units = x * rstd  # of about 1: the squares of x may be out of range
+    square = op.var(units, axis=axis, keepdims=True) if centre else average(units * units)
+    r = rstd / np.sqrt(square + eps * rstd * rstd)
     mixed = g * average(u * xhat) + u * average(g * xhat)
     return -r * (xhat * average(g * y) + standardize_dx(mixed, x, None, mean, rstd, **how))
 
@@ -275,6 +294,10 @@ def standardize_dw(a, x, mean: Any = None, rstd: Any = None, *, shape, axis, eps
     """
     _check(x, axis, mean=mean.shape, rstd=rstd.shape, shape=shape)
     _same_shape(a, x)
+    if (scale := scaled.scale_of(x, rstd, eps)) is not None:
+        how = {"shape": shape, "axis": axis, "eps": eps, "centre": centre}
+        y = standardize_dw.forward(a, *scaled.rescaled(scale, x, mean, rstd), **how)
+        return y.astype(common_dtype(a, x), copy=False)
     a, x = in_rows(a), in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     over = tuple([k for k, n in enumerate((*(1,) * (x.ndim - len(shape)), *shape)) if n == 1])

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import accumulator, resolve_dtype
+from ...backends.dtypes import accumulator, is_differentiable, resolve_dtype
 from ...core.numpy_protocol import mask_of
 from ...core.registry import chosen_table, op
-from ..axes import as_floating
+from ...core.tensor import raw
+from ..axes import as_floating, axes_of
+from ..scaling import is_lost, power_of_two
 from .spread import degrees_lost, root_of_variance
 
 __all__: list[str] = []  # they are reached through NumPy's names
@@ -119,5 +121,13 @@ def _std(
     own = _dtype_of(x, dtype)
     options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
     variance = _var(x, axis=axis, dtype=accumulator(own) or own, keepdims=keepdims, **options)
-    y = root_of_variance(op.real(variance))
+    variance = op.real(variance)
+    if is_lost(variance) and is_differentiable(own):
+        kept = mask_of("std", where, x.shape)
+        unit = power_of_two(op.where(kept, x, 0), axis=axis)
+        if not (raw(unit) == 1).all():
+            options["mean"] = None if mean is None else mean / unit
+            y = _std(x / unit, axis=axis, dtype=dtype, keepdims=True, **options) * unit
+            return y if keepdims else op.squeeze(y, axis=axes_of(axis, x.ndim))
+    y = root_of_variance(variance)
     return op.astype(y, dtype=_real(own) if dtype is None else own, copy=False)

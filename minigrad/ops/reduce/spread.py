@@ -83,6 +83,7 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     return np.where(np.logical_or(varies, ~np.isfinite(y)), y, 0).astype(y.dtype)
 
 
+_TINY = {char: float(np.finfo(char).tiny) for char in "fdFD"}
 # √ of the least number whose square has all its digits, by the dtype's character
 _ROOTS = {char: float(np.sqrt(np.finfo(char).tiny)) for char in "fdFD"}
 
@@ -176,12 +177,29 @@ def p_norm(x, axis=None, keepdims=False, p=2):
     return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y
 
 
+def _times_unit(g: Any, x: Any, y: Any) -> Any:
+    """g x/y, and 0 where y = 0; of a large array by g/y where that is a normal number."""
+    if type(x) is np.ndarray and x.size > FEW:
+        w = divided(g, y)
+        if isinstance(w, np.ndarray) and _is_normal(w):
+            return w * x
+    return np.where(y == 0, 0, x / np.where(y == 0, 1, y)) * g
+
+
+def _is_normal(w: Any) -> bool:
+    tiny = _TINY.get(w.dtype.char, np.inf)
+    if w.size == 1:
+        return bool(tiny <= abs(w.item()) < np.inf)
+    size = np.abs(w)
+    return bool(np.minimum.reduce(size, axis=None) >= tiny and size.max() < np.inf)
+
+
 @p_norm.vjp("x")
 def p_norm_dx(g, x, y, axis, keepdims, p):
     g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
     x = widen(x)
     if p == 2:
-        return divided(g, y) * x
+        return _times_unit(g, x, y)
     r = np.abs(x)
     none = np.logical_or(r == 0, y == 0)
     r = np.where(none, 1, r)

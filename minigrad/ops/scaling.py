@@ -1,0 +1,60 @@
+"""Powers of two that bring numbers near 1, for sums of squares beyond the numbers of a dtype.
+
+A function that does not change, or changes in proportion, when its argument is multiplied by a
+number has the derivatives of f(x/s)·sᵏ, s a constant. As s is a power of two, nothing is rounded.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import finfo, is_differentiable
+from ..core.registry import op
+from ..core.tensor import detached, raw
+
+
+def power_of_two(x: Any, axis: Any = None) -> Any:
+    """One near the largest |x| of each slice over `axis`, kept at length 1, a constant.
+
+    1 where that is 0, or not finite.
+    """
+    top = op.max(op.abs(detached(x)), axis=axis, keepdims=True)
+    known = (top > 0) & (top < np.inf)
+    return op.where(known, op.exp2(op.floor(op.log2(op.where(known, top, 1)))), 1)
+
+
+def _range(dtype: Any, share: int) -> tuple[float, float]:
+    info = finfo(dtype)
+    if share == 1:
+        return float(info.tiny), np.inf
+    return 2.0 ** (int(info.minexp) // share), 2.0 ** (int(info.maxexp) // share)
+
+
+def is_normal(sums: Any, share: int = 1) -> Any:
+    """Where sums of powers have all of their digits: not infinite, nor below the normal numbers.
+
+    share=3: where their cubes have, which derivatives of quotients by them may need.
+    """
+    size = op.abs(detached(sums))
+    low, high = _range(size.dtype, share)
+    return (size >= low) & (size < high)
+
+
+def is_lost(sums: Any, share: int = 1) -> bool:
+    """Whether some sum is not normal, as 0 is not. False on a GPU, where to look is to wait."""
+    sums = raw(sums)
+    if not isinstance(sums, np.ndarray) or not sums.size or not is_differentiable(sums.dtype):
+        return False
+    low, high = _range(sums.dtype, share)
+    size = np.abs(sums)
+    return not (size.min() >= low and size.max() < high)
+
+
+def overflows(sizes: Any) -> bool:
+    """Whether some number is infinite, or NaN, or at least its square; False on a GPU."""
+    sizes = raw(sizes)
+    return (
+        type(sizes) is np.ndarray
+        and sizes.dtype.char in "fd"
+        and not np.vdot(sizes, sizes) < np.inf
+    )
