@@ -125,7 +125,8 @@ def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
     x = array_like(x)
     others = tuple([i for i in range(x.ndim) if i != axis_of(axis, x.ndim)])
     size = op.vector_norm(x, ord=p, axis=others, keepdims=True)
-    return x * op.where(size > maxnorm, maxnorm / op.where(size > maxnorm, size, 1), 1)
+    longer = size > maxnorm
+    return x / op.where(longer, size, 1) * op.where(longer, maxnorm, 1)
 
 
 # -- two results, or one with its place ----------------------------------------------------------

@@ -56,9 +56,10 @@ def interp(
     x0, f0 = op.take(xp, low), op.take(fp, low)
     x1, f1 = op.take(xp, high), op.take(fp, high)
     width = op.where(x1 == x0, 1, x1 - x0)
-    y = f0 + (x - x0) / width * (f1 - f0)
+    at = op.where((x < xp[0]) | (x >= xp[last]), x0, x)  # far outside its derivative may overflow
+    y = f0 + (at - x0) / width * (f1 - f0)
     # as in NumPy: beside an infinite fp the other one counts as far as it goes
-    back = f1 + (x - x1) / width * (f1 - f0)
+    back = f1 + (at - x1) / width * (f1 - f0)
     y = op.where(op.isnan(y), op.where((x == x0) | (f0 == f1), f0, back), y)
     y = op.where(x < xp[0], fp[0] if left is None else left, y)
     y = op.where(

@@ -46,7 +46,13 @@ def average(
             x, w = (op.astype(v, dtype=wide) for v in (x, w))
         w = weights_of("average", w, x, axis)
         total = op.sum(w, axis=axis, keepdims=keepdims)
-        y = op.sum(x * w, axis=axis, keepdims=keepdims) / total
+        sums = op.sum(x * w, axis=axis, keepdims=keepdims)
+        if is_lost(sums) or is_lost(total):  # with weights of about 1 they may not be
+            weights = w / power_of_two(w)
+            sums = op.sum(x * weights, axis=axis, keepdims=keepdims)
+            y = sums / op.sum(weights, axis=axis, keepdims=keepdims)
+        else:
+            y = sums / total
         if accumulator(dtype):
             y = op.astype(y, dtype=dtype)
     if not returned:

@@ -150,9 +150,11 @@ def pseudoinverse_dx(g, x, y, hermitian):
     if hermitian:
         x = hermitian_from(x)
     gh, yh = adjoint(g), adjoint(y)
-    tall = gh @ (y @ yh)
-    wide = (yh @ y) @ gh
-    gx = (tall - x @ (y @ tall)) + (wide - (wide @ y) @ x) - yh @ g @ yh
+    unit = power_of_two(x, axis=(-2, -1))  # y yᴴ is as far from 1 as the square of x
+    tall = gh @ ((y * unit) @ (yh * unit))
+    wide = ((yh * unit) @ (y * unit)) @ gh
+    gx = (tall - x @ (y @ tall)) + (wide - (wide @ y) @ x)
+    gx = gx / unit / unit - yh @ g @ yh
     return hermitian_part(gx) if hermitian else gx
 
 

@@ -1,5 +1,7 @@
 """Sylvester's equation, and the matrix square root, whose derivative solves one. By SciPy."""
 
+from typing import Any
+
 import numpy as np
 
 from ...core.primitive import primitive
@@ -24,8 +26,21 @@ def solve_sylvester(a, b, q):
     if any(x.dtype.kind == "c" for x in (a, b, q)):
         # SciPy's Schur form of a real matrix has 2 × 2 blocks, which it then reads as triangular
         a, b = (x if x.dtype.kind == "c" else x.astype(np.result_type(x, 1j)) for x in (a, b))
-    y = on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
+    unit = _far_from_1(a, b)
+    a, b, q = (finite(x) if unit == 1 else finite(x) / unit for x in (a, b, q))
+    y = on_stacks(scipy_function("solve_sylvester", a), a, b, q)
     return y.astype(np.result_type(a, b, q), copy=False)
+
+
+def _far_from_1(*xs: Any) -> float:
+    """A power of 4 near the largest |x| where products of SciPy's leave the numbers; else 1."""
+    top = max(float(np.abs(x).max(initial=0)) for x in xs)
+    if not 0 < top < np.inf or -_FAR < (exponent := int(np.frexp(top)[1])) < _FAR:
+        return 1.0
+    return 2.0 ** (exponent // 2 * 2 - 2)
+
+
+_FAR = 40  # a third of float32's largest exponent
 
 
 @solve_sylvester.vjp
@@ -44,7 +59,8 @@ def sqrtm(x):
     differentiable. Needs SciPy (the extra `full`).
     """
     x = as_floating(square_matrices(x))
-    y = on_stacks(scipy_function("sqrtm", x), finite(x))
+    unit = _far_from_1(x)
+    y = on_stacks(scipy_function("sqrtm", x), finite(x) / unit) * unit**0.5
     wide = np.complex64 if y.dtype.kind == "c" else x.dtype
     return y.astype(np.result_type(x, wide), copy=False)
 

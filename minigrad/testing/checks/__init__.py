@@ -21,6 +21,7 @@ from . import (
     ranges,
     repeat,
     rule,
+    scales,
     second,
     sizes,
     special,
@@ -60,6 +61,7 @@ CHECKS: tuple[Check, ...] = (
     nestings.k28,
     edges.k29,
     cuts.k30,
+    scales.k31,
 )
 
 __all__ = ["CHECKS", "Check"]

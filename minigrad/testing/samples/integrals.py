@@ -122,6 +122,7 @@ def _hyp1f1(x, a, b):
     return np.where(x == -np.inf, 0, y).astype(x.dtype)
 
 
+_SERIES = "its derivative is another such function, which is 0 in SciPy at arguments of 1e160"
 for _name, _params in (
     ("hyp0f1", {"v": 1.5}),
     ("hyp1f1", {"a": 0.5, "b": 1.5}),
@@ -133,6 +134,7 @@ for _name, _params in (
         call=called(_name, *_params),
         reference=_hyp1f1 if _name == "hyp1f1" else leading(_name, *_params),
         dtypes=REAL,
+        skips={"K31": _SERIES} if _name == "hyp1f1" else {},
         errors=[
             ErrorSample(
                 "a divisor 0", (np.ones(3),), ValueError, "must not be 0",
@@ -159,6 +161,7 @@ register_op(
         beside((-2, 2), above=(2.5,), below=(1.5,)),  # eˣ times a polynomial
     ),
     reference=_hypergeometric,
+    skips={"K31": _SERIES},
     dtypes=REAL,
 )
 register_op(
