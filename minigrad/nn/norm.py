@@ -11,7 +11,7 @@ from ..core.saving import is_recomputing
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..ops.axes import in_wide
-from ..ops.scaling import is_lost, is_normal, power_of_two
+from ..ops.scaling import is_lost, is_normal, overflow_ignored, power_of_two
 from . import init
 from .conv import as_tuple
 from .linear import empty
@@ -327,7 +327,8 @@ class LocalResponseNorm(Module):
         return in_wide(self._normed, x) if x.size else x + 0
 
     def _normed(self, x: Tensor) -> Tensor:
-        base = self.k + self.alpha * self._means(x)
+        with overflow_ignored():
+            base = self.k + self.alpha * self._means(x)
         if not is_lost(base, 3):
             return x / base**self.beta
         # x = s z: z s^(1 − 2 beta) / (k/s² + alpha · mean of z²)^beta, where it is lost alone

@@ -126,7 +126,7 @@ def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
     others = tuple([i for i in range(x.ndim) if i != axis_of(axis, x.ndim)])
     size = op.vector_norm(x, ord=p, axis=others, keepdims=True)
     longer = size > maxnorm
-    return x / op.where(longer, size, 1) * op.where(longer, maxnorm, 1)
+    return x / op.where(longer, size, 1) * op.where(longer, float(maxnorm), op.ones_like(size))
 
 
 # -- two results, or one with its place ----------------------------------------------------------

@@ -10,7 +10,7 @@ from ..core.registry import op
 from ..core.tensor import raw
 from .axes import array_like, as_floating, widen
 from .pool_calls import windows_of
-from .scaling import is_lost, is_normal, power_of_two
+from .scaling import is_lost, is_normal, overflow_ignored, power_of_two
 from .windows import Sizes
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
@@ -35,13 +35,15 @@ def _lp_pool(
         powers = x if norm_type == 1 else x**norm_type
         return pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
 
-    total = sums(wide)
+    with overflow_ignored():
+        total = sums(wide)
     if not _is_lost(total, wide, norm_type):
         zero = total == 0
         y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
     else:  # of x over a power of two they are not; what is 0 then has no derivative
         unit, kept = power_of_two(wide, axis=tuple(range(-dims, 0))), is_normal(total)
-        largest = op.where(op.abs(wide) ** norm_type < np.inf, wide, 0)  # what is not kept alone
+        with overflow_ignored():  # what is not kept alone is dropped
+            largest = op.where(op.abs(wide) ** norm_type < np.inf, wide, 0)
         total, others = op.where(kept, sums(largest), 1), sums(wide / unit)
         zero = kept | (others == 0)
         far = op.where(zero, 1, others) ** (1 / norm_type) * unit

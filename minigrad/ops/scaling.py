@@ -13,12 +13,20 @@ from ..core.registry import op
 from ..core.tensor import detached, raw
 
 
+def overflow_ignored() -> Any:
+    """A context for sums that are done again where they are lost."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def power_of_two(x: Any, axis: Any = None) -> Any:
     """One near the largest |x| of each slice over `axis`, kept at length 1, a constant.
 
     1 where that is 0, or not finite.
     """
-    top = op.max(op.abs(detached(x)), axis=axis, keepdims=True)
+    size = op.abs(detached(x))
+    if 0 in x.shape:
+        return op.ones_like(op.sum(size, axis=axis, keepdims=True))
+    top = op.max(size, axis=axis, keepdims=True)
     known = (top > 0) & (top < np.inf)
     return op.where(known, op.exp2(op.floor(op.log2(op.where(known, top, 1)))), 1)
 

@@ -18,7 +18,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, detached, raw, wrap
 from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
-from .scaling import is_lost, power_of_two
+from .scaling import is_lost, overflow_ignored, power_of_two
 
 __all__ = [
     "average", "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogramdd",
@@ -46,7 +46,8 @@ def average(
             x, w = (op.astype(v, dtype=wide) for v in (x, w))
         w = weights_of("average", w, x, axis)
         total = op.sum(w, axis=axis, keepdims=keepdims)
-        sums = op.sum(x * w, axis=axis, keepdims=keepdims)
+        with overflow_ignored():
+            sums = op.sum(x * w, axis=axis, keepdims=keepdims)
         if is_lost(sums) or is_lost(total):  # with weights of about 1 they may not be
             weights = w / power_of_two(w)
             sums = op.sum(x * weights, axis=axis, keepdims=keepdims)
@@ -152,7 +153,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     xs = [array_like(v) for v in (x, y) if v is not None]
     narrow = resolve_dtype(dtype) or common_dtype(*(v.dtype for v in xs))
     wide = accumulator(narrow)  # a covariance is as far from 1 as the square of its variables
-    c = cov(*xs, rowvar=rowvar, dtype=wide or dtype)
+    with overflow_ignored():
+        c = cov(*xs, rowvar=rowvar, dtype=wide or dtype)
     if is_lost(op.diagonal(c) if c.ndim else c):  # of the variables over powers of two it is not
         xs = [x / power_of_two(x, -1 if rowvar or x.ndim == 1 else 0) for x in map(as_floating, xs)]
         c = cov(*xs, rowvar=rowvar, dtype=wide or dtype)

@@ -23,12 +23,13 @@ from .planted_owned import OWNED
 from .planted_places import PLACES
 from .planted_plain import PLAIN
 from .planted_rare import RARE
+from .planted_scales import SCALES
 from .progress import progress
 from .run import Outcome, check_spec
 
 PLANTS = (
     *NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS, *PLAIN,
-    *LEVELS,
+    *LEVELS, *SCALES,
 )  # fmt: skip
 
 

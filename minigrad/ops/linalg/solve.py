@@ -11,7 +11,7 @@ from ...core.registry import op
 from ...core.tensor import raw
 from ..axes import array_like, sum_to
 from ..elementwise.selection import constant_in
-from ..scaling import power_of_two
+from ..scaling import overflow_ignored, power_of_two
 from .matrices import (
     adjoint,
     as_columns,
@@ -236,7 +236,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     columns = as_columns(b, b.shape)
     x = least_squares(a, columns, rcond=rcond)
     r = columns - a @ x
-    residuals = op.sum((r * r.conj()).real, axis=-2)
+    with overflow_ignored():  # they are squares
+        residuals = op.sum((r * r.conj()).real, axis=-2)
     single = raw(rank).ndim == 0
     if m <= n or (single and int(rank) < n):
         residuals = residuals[..., :0].reshape(-1) if a.ndim == 2 else residuals[..., :0]

@@ -17,7 +17,7 @@ from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
 from ..in_place import filled_by
-from ..scaling import is_lost, power_of_two
+from ..scaling import is_lost, overflow_ignored, power_of_two
 from .reduction import check_real, check_reduction, reduced
 
 __all__ = [
@@ -264,7 +264,8 @@ def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> 
 
 def _unit(x: Any, eps: float) -> Any:
     """x/√(|x|² + eps) along the last axis."""
-    square = op.sum(x * x, axis=-1, keepdims=True) + eps
+    with overflow_ignored():
+        square = op.sum(x * x, axis=-1, keepdims=True) + eps
     if not is_lost(square):
         return x / op.sqrt(square)
     unit = power_of_two(x, axis=-1)

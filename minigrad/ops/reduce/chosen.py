@@ -14,7 +14,7 @@ from ...core.numpy_protocol import mask_of
 from ...core.registry import chosen_table, op
 from ...core.tensor import raw
 from ..axes import as_floating, axes_of
-from ..scaling import is_lost, power_of_two
+from ..scaling import is_lost, overflow_ignored, power_of_two
 from .spread import degrees_lost, root_of_variance
 
 __all__: list[str] = []  # they are reached through NumPy's names
@@ -120,7 +120,8 @@ def _std(
         return op.std(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
     own = _dtype_of(x, dtype)
     options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
-    variance = _var(x, axis=axis, dtype=accumulator(own) or own, keepdims=keepdims, **options)
+    with overflow_ignored():
+        variance = _var(x, axis=axis, dtype=accumulator(own) or own, keepdims=keepdims, **options)
     variance = op.real(variance)
     if is_lost(variance) and is_differentiable(own):
         kept = mask_of("std", where, x.shape)
