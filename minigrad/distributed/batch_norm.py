@@ -13,6 +13,7 @@ from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..nn.module import Module
 from ..nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
+from ..ops.scaling import is_lost, overflow_ignored, power_of_two
 from .collectives import all_reduce
 from .ranks import is_initialized, size
 
@@ -96,9 +97,16 @@ class SyncBatchNorm(_BatchNorm):
         n = n.astype(wide.dtype)
         mean = all_reduce(op.sum(wide, axis=axes)) / n
         centred = wide - mean.reshape(shape)
-        var = all_reduce(op.sum(op.square(centred), axis=axes)) / n
-        self._move_running(mean, var * (n / (n - 1)), momentum)
-        scale = 1 / op.sqrt(var + self.eps)
+        with overflow_ignored():
+            var = all_reduce(op.sum(op.square(centred), axis=axes)) / n
+        unit: Any = 1
+        if is_lost(var):  # for all ranks alike, which then divide by one power of two
+            unit = power_of_two(all_reduce(op.sum(op.abs(centred), axis=axes).detach()) / n, ())
+            centred = centred / unit.reshape(shape)
+            var = all_reduce(op.sum(op.square(centred), axis=axes)) / n
+        with overflow_ignored():  # of a variance that is no number
+            self._move_running(mean, var * (n / (n - 1)) * unit * unit, momentum)
+        scale = 1 / op.sqrt(var + self.eps / unit / unit)
         scale = scale if weight is None else scale * weight
         y = centred * scale.reshape(shape)
         y = y if self.bias is None else y + self.bias.reshape(shape)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
 from ..fusion.launch import shaped
 from ..ops.axes import sum_to
+from ..ops.norm.scaled import is_lost
 from ..ops.norm.standardize import move_running
 from .install import on_gpu
 from .rows import columns_sum
@@ -24,15 +26,36 @@ def _mean(x: Any) -> Any:
     return x.mean(axis=-1, keepdims=True)
 
 
+def _factors(dtype: Any, eps: float) -> list[float]:
+    """Powers of two, by which numbers are multiplied whose squares leave those of the dtype: down,
+    and where eps is no normal number of it, up."""
+    far = int(np.finfo(dtype).maxexp) * 5 // 8
+    return [2.0**-far, 2.0**far] if eps < np.finfo(dtype).tiny else [2.0**-far]
+
+
+def _rstd(variances: list, factors: list[float], eps: float, tiny: float) -> Any:
+    """1/√(var + eps), from var and from that of the numbers times each of the factors, the first of
+    which serves where var is infinite, the second where it is below the normal numbers."""
+    rstd = 1 / np.sqrt(variances[0] + eps)
+    if len(factors) > 1:
+        rstd = np.where(variances[0] < tiny, factors[1] / np.sqrt(variances[2]), rstd)
+    return np.where(variances[0] < np.inf, rstd, factors[0] / np.sqrt(variances[1]))
+
+
 @cache
-def words(eps: float, centre: bool, weighted: bool, biased: bool, wide: Any) -> Any:
-    """(y, mean, rstd) of rows."""
+def words(eps: float, centre: bool, weighted: bool, biased: bool, wide: Any, far: bool) -> Any:
+    """(y, mean, rstd) of rows; `far`: also of rows whose squares are beyond the numbers."""
+    factors, tiny = _factors(wide, eps), float(np.finfo(wide).tiny)
 
     def forward(x: Any, *affine: Any) -> list:
         x = x.astype(wide)
         mean = _mean(x) if centre else None
         centred = x - mean if centre else x
-        rstd = 1 / np.sqrt(_mean(centred * centred) + eps)
+        if far:
+            scaled = [centred, *[centred * k for k in factors]]
+            rstd = _rstd([_mean(z * z) for z in scaled], factors, eps, tiny)
+        else:
+            rstd = 1 / np.sqrt(_mean(centred * centred) + eps)
         y = centred * rstd
         if weighted:
             y = y * affine[0].astype(wide)
@@ -109,6 +132,8 @@ def standardize(
     if ys is None:
         return None
     y, mean, rstd = ys
+    if is_lost(rstd, eps):
+        return None  # on the host, where to look costs little
     mean = rstd * 0 if mean is None else mean
     y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
@@ -136,14 +161,15 @@ def _by_rows(
     apart = any(w is False for w in own)  # group norm's weights: neither a row's nor of a place
     given = [] if apart else given
     flags = (weight is not None and not apart, bias is not None and not apart)
-    fn = words(eps, centre, *flags, wide)
+    far = array_module(x) is not np
+    fn = words(eps, centre, *flags, wide, far)
     narrow = x.dtype
 
     def stored(*values: Any) -> list:
         y, *others = fn(*values)
         return [y.astype(wide if apart else narrow), *others]
 
-    key = ("standardize", eps, centre, *flags, apart)
+    key = ("standardize", eps, centre, *flags, apart, far)
     ys = launch.run(key, stored, [x.reshape(shape), *given])
     if ys is None or not apart:
         return ys
@@ -190,13 +216,23 @@ def _by_channels(x: Any, weight: Any, bias: Any, eps: float, centre: bool, wide:
         if sums is None:
             return None, None
         mean = sums[0].astype(wide, copy=False) / count
-        squares = _channel_sums("squares", lambda v, m: [(v - m) * (v - m)], [x, mean], x, wide)
-    else:
-        squares = _channel_sums("squares of x", lambda v: [v * v], [x], x, wide)
+    far = array_module(x) is not np
+    factors = _factors(wide, eps) if far else []
+
+    def squares_of(v: Any, *m: Any) -> list:
+        centred = v - m[0] if m else v
+        return [z * z for z in (centred, *[centred * k for k in factors])]
+
+    given = [x, mean] if centre else [x]
+    squares = _channel_sums(("squares", centre, *factors), squares_of, given, x, wide)
     if squares is None:
         return None, None
-    var = squares[0].astype(wide, copy=False) / count
-    rstd = 1 / np.sqrt(var + eps)
+    variances = [square.astype(wide, copy=False) / count for square in squares]
+    var = variances[0]
+    if far:
+        rstd = _rstd(variances, factors, eps, float(np.finfo(wide).tiny))
+    else:
+        rstd = 1 / np.sqrt(var + eps)
     column = (1, c, *(1,) * (x.ndim - 2))
     given = [w for w in (mean, rstd, weight, bias) if w is not None]
     flags = centre, weight is not None, bias is not None

@@ -35,7 +35,7 @@ def compiler():
 @pytest.mark.parametrize("dtype", [SINGLE, mg.bfloat16])
 def test_norms(compiler, dtype, length):
     for centre in (True, False):
-        words = norms.words(1e-5, centre, True, True, SINGLE)
+        words = norms.words(1e-5, centre, True, True, SINGLE, True)
         compiler(Kernel(words, [dtype] * 3, ["full", "row", "row"]).source(length))
         words = norms.words_dx(centre, True, SINGLE)
         kernel = Kernel(words, [dtype, dtype, SINGLE, SINGLE, dtype],

@@ -178,31 +178,34 @@ def _to_chosen(g: Any, mine: Any, other: Any) -> Any:
 
 
 def _or_nan(condition: Any, x: Any) -> Any:
-    return np.logical_or(condition, x != x)
+    is_nan = x != x
+    if isinstance(is_nan, bool | np.bool_):  # of a number, which has no place beside a GPU's arrays
+        return np.logical_or(condition, True) if is_nan else condition
+    return np.logical_or(condition, is_nan)
 
 
 maximum = elementwise(
     np.maximum,
-    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, a), _or_nan(b >= a, b)),
-    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, b), _or_nan(a >= b, a)),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, a), _or_nan(a <= b, b)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, b), _or_nan(b <= a, a)),
     doc="y = max(a, b) ;  g goes to the larger, a NaN above all; half to each at a tie",
 )
 minimum = elementwise(
     np.minimum,
-    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, a), _or_nan(b <= a, b)),
-    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, b), _or_nan(a <= b, a)),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, a), _or_nan(a >= b, b)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, b), _or_nan(b >= a, a)),
     doc="y = min(a, b) ;  g goes to the smaller, a NaN below all; half to each at a tie",
 )
 fmax = elementwise(
     np.fmax,
-    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, b), _or_nan(b >= a, a)),
-    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, a), _or_nan(a >= b, b)),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a >= b, b), _or_nan(a <= b, a)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b >= a, a), _or_nan(b <= a, b)),
     doc="y = max(a, b), a NaN loses ;  g goes to the larger, half to each at a tie",
 )
 fmin = elementwise(
     np.fmin,
-    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, b), _or_nan(b <= a, a)),
-    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, a), _or_nan(a <= b, b)),
+    da=lambda g, a, b: _to_chosen(g, _or_nan(a <= b, b), _or_nan(a >= b, a)),
+    db=lambda g, a, b: _to_chosen(g, _or_nan(b <= a, a), _or_nan(b >= a, b)),
     doc="y = min(a, b), a NaN loses ;  g goes to the smaller, half to each at a tie",
 )
 

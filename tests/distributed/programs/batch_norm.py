@@ -87,6 +87,21 @@ def half_precision_is_added_up_in_float32():
     assert abs(y.numpy()[:, 0].astype(float).mean() - 2.5) < 0.3
 
 
+def the_largest_numbers_are_scaled_alike_on_all_ranks():
+    joined, synced = pair(np.float32)
+    X, G, mine = of_rank([3 + r for r in range(size)], (2, 2), np.float32)
+    X[:, 1] *= np.float32(1e25)
+    whole, x = (mg.tensor(v, requires_grad=True) for v in (X, X[mine]))
+    with np.errstate(over="ignore", invalid="ignore"):  # of the running variance
+        y, own = joined(whole), synced(x)
+    y.backward(mg.tensor(G)), own.backward(mg.tensor(G[mine]))
+    np.testing.assert_allclose(own.numpy(), y.numpy()[mine], rtol=1e-4, atol=1e-4)
+    for k in range(3):
+        expected = whole.grad.numpy()[mine][:, k]
+        near = 1e-4 * np.abs(whole.grad.numpy()[:, k]).max()
+        np.testing.assert_allclose(x.grad.numpy()[:, k], expected, rtol=0, atol=near)
+
+
 def too_few_values_are_refused_on_every_rank():
     rows = 1 if rank == 0 else 0
     with pytest.raises(ValueError, match="more than one value for each channel on all ranks"):
@@ -128,6 +143,7 @@ for check in (
     second_derivatives_are_those_of_the_joined_batch,
     a_rank_without_rows_takes_part,
     half_precision_is_added_up_in_float32,
+    the_largest_numbers_are_scaled_alike_on_all_ranks,
     too_few_values_are_refused_on_every_rank,
     a_model_is_converted_and_trains_as_on_the_joined_batch,
 ):
