@@ -2,6 +2,7 @@
 
 from sys import getrefcount
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -9,16 +10,18 @@ from ..backends.dtypes import is_differentiable
 from . import modes, versions
 from .errors import InPlaceError, RuleError, about, describe, explain
 from .function_context import Context
-from .function_plan import FunctionPlan, batch_in_front, with_plain
+from .function_hidden import reads_ctx_alone
+from .function_plan import FunctionPlan, with_plain
+from .function_transforms import InTransforms, several
 from .graph import link, next_number
 from .plan import Rule
 from .primitive import Primitive
 from .rules import RESERVED
-from .shown import as_tensor, read_only
+from .shown import as_tensor
 from .tensor import Tensor, raw, wrap
 
 
-class FunctionCall(Primitive):
+class FunctionCall(InTransforms, Primitive):
     """One call of a Function as an op whose arrays are the call's tensors.
 
     There is one object per call, since calls may have different arguments and save different
@@ -45,6 +48,8 @@ class FunctionCall(Primitive):
     argument_names: list[str]
     sets_up: bool  # whether the class has a setup_context
 
+    plainly: bool  # whether backward and jvp can be seen to read ctx alone
+    verdicts: dict  # whether they hide what they depend on: see function_hidden.py
     once: bool  # whether its backward is marked once_differentiable
     patterns: dict[int, tuple[list[int], tuple[bool, ...]]]  # see `needed`
     args: list[Any]  # None in place of each tensor
@@ -152,12 +157,14 @@ class FunctionCall(Primitive):
         else:
             results, plain = self._parted(y)
             ys = [np.asarray(a) if isinstance(a, np.generic) else a for a in map(raw, results)]
-            self.outputs = len(ys) if _several(y) else 0
+            self.outputs = len(ys) if several(y) else 0
         if plain or self.plain != {}:
             self._keep(plain)
         if versions.last_write != before:
             self._refuse_unmarked(ctx, tensors, before)
-        Context.settle(ctx, tensors, results, ys)  # where a forward has set ctx.settle too
+        # where a forward has set ctx.settle too
+        if not (Context.settle(ctx, tensors, results, ys) and self.plainly) and True in self.needs:
+            ctx.sample = [(x.shape, x.dtype, ref(x)) for x in arrays]
         if plain:
             ctx.plain_places = tuple(plain)
         return tuple(ys) if self.outputs else ys[0]
@@ -178,7 +185,7 @@ class FunctionCall(Primitive):
 
     def _parted(self, y: Any) -> tuple[list, dict[int, Any]]:
         """(the tensors among the results of a forward, {position: value} of the others)."""
-        results = list(y) if _several(y) else [y]
+        results = list(y) if several(y) else [y]
         plain = {i: part for i, part in enumerate(results) if not hasattr(raw(part), "dtype")}
         for i, part in plain.items():
             if _holds_tensors(part):
@@ -249,124 +256,6 @@ class FunctionCall(Primitive):
     def plan_for(self, pattern: int) -> "FunctionPlan":
         return FunctionPlan(self, pattern)  # not kept: the next run may save other things
 
-    # -- forward mode and vmap ---------------------------------------------------------------
-
-    @property
-    def tracked(self) -> int:  # type: ignore[override]
-        """Bit i is set where tensor i may carry a gradient."""
-        bits = [is_differentiable(raw(x).dtype) << i for i, x in enumerate(self.given)]
-        return sum(bits) if self.given else -1
-
-    @property
-    def jvp_rule(self) -> Rule | None:  # type: ignore[override]
-        """The class's jvp, where it has one."""
-        if not self.function.defines("jvp"):
-            return None
-        return Rule(self._push, (*self.arrays, "y", *[f"{name}_t" for name in self.arrays]))
-
-    @property
-    def batch_rule(self) -> Any:  # type: ignore[override]
-        """The class's vmap, where it has one and vmap is the innermost transform.
-
-        Below another transform the forward has to run: that one needs what it saves.
-        """
-        innermost = max(self.given, key=lambda x: x.level, default=None)
-        vmapped = getattr(innermost, "hides_axis", False)
-        return self._run_batch if vmapped and self.function.defines("vmap") else None
-
-    def _push(self, *values: Any) -> Any:
-        """The tangents of the results, by the class's jvp."""
-        xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
-        ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
-        tangents: list[Any] = [None] * len(self.args)
-        for place, x, t in zip(self.places, xs, ts, strict=True):
-            constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize
-            tangents[place] = as_tensor(np.zeros_like(x) if constant else read_only(t))
-        pushed = self.function.jvp(ctx, *tangents)
-        several = isinstance(y, tuple)
-        pushed = list(pushed) if _several(pushed) else [pushed]
-        ys, plain = y if several else (y,), self.ctx.plain_places
-        if len(pushed) != len(ys) + len(plain):
-            raise RuleError(
-                f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
-                "results; it must return one for each, None for what is not a tensor",
-                op=self.name,
-            )
-        pushed = [t for i, t in enumerate(pushed) if i not in plain]
-        for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
-            if t is not None and i in ctx.constant_outputs:
-                raise RuleError(
-                    f"{self.name}.jvp returned a tangent for a result that is a constant "
-                    f"({describe(part)}: of integers, or given to "
-                    "ctx.mark_non_differentiable); return None for it",
-                    op=self.name, **about(part, t),
-                )  # fmt: skip
-            if t is not None and t.shape != part.shape:
-                raise RuleError(
-                    f"{self.name}.jvp returned a tangent of shape {t.shape} for a result of shape "
-                    f"{part.shape}; they must agree",
-                    op=self.name, **about(part, t),
-                )  # fmt: skip
-        return pushed if several else pushed[0]
-
-    def _run_batch(self, op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-        """The class's own vmap, its results with the batch axis in front."""
-        size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-        in_dims: list[int | None] = [None] * len(self.args)
-        for place, b in zip(self.places, batched, strict=True):
-            in_dims[place] = 0 if b else None
-        kind = type(max(self.given, key=lambda x: x.level))
-        info = VmapInfo(size, modes.state.randomness, kind)
-        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))
-        if not (isinstance(returned, tuple) and len(returned) == 2):
-            raise RuleError(
-                f"{self.name}.vmap must return (results, out_dims), it returned "
-                f"{describe(returned)}",
-                op=self.name,
-            )
-        y, out_dims = returned
-        if not _several(y):
-            return self._in_front(y, out_dims, size)
-        dims = out_dims if _several(out_dims) else [out_dims] * len(y)
-        if len(dims) != len(y):
-            raise RuleError(
-                f"{self.name}.vmap returned {len(y)} results and out_dims={out_dims!r}, which must "
-                "be one for each, or one for all",
-                op=self.name,
-            )
-        results, plain = self._parted(y)
-        self._keep(plain)
-        y, dims = results, [d for i, d in enumerate(dims) if i not in plain]
-        return tuple([self._in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
-
-    def _in_front(self, y: Any, axis: Any, size: int) -> Any:
-        """A result of the class's vmap with its batch axis in front, checked."""
-        if not hasattr(raw(y), "dtype"):
-            said = f"{self.name}.vmap must return tensors, it returned {describe(y)}"
-            raise RuleError(said, op=self.name)
-        if axis is not None and not (
-            isinstance(axis, int) and -y.ndim <= axis < y.ndim and y.shape[axis] == size
-        ):
-            raise RuleError(
-                f"{self.name}.vmap returned {describe(y)} with out_dims {axis!r}; it must be the "
-                f"axis that counts the {size} examples, or None for what is the same for all",
-                op=self.name, given_shape=y.shape, given_dtype=y.dtype,
-            )  # fmt: skip
-        return batch_in_front(y, axis, size)
-
-
-class VmapInfo:
-    """What a Function's vmap is told.
-
-    batch_size   how many examples there are
-    randomness   what the vmap says of draws: "error", "different" or "same"
-    """
-
-    def __init__(self, batch_size: int, draws: Any, kind: type):
-        while draws.kind is not kind:  # of a vmap around the one that runs, or inside it
-            draws = draws.outer
-        self.batch_size, self.randomness = batch_size, draws.policy
-
 
 def kind_of(function: Any, pattern: tuple[bool, ...]) -> type[FunctionCall]:
     """The class of the calls of a Function with tensors where the pattern has True."""
@@ -377,7 +266,9 @@ def kind_of(function: Any, pattern: tuple[bool, ...]) -> type[FunctionCall]:
         "__doc__": function.__doc__, "function": function, "places": places, "arity": len(places),
         "others": [i for i, is_tensor in enumerate(pattern) if not is_tensor],
         "argument_names": names, "arrays": tuple([names[i] for i in places]),
-        "sets_up": function.defines("setup_context"), "patterns": {},
+        "plainly": reads_ctx_alone(function.backward) and reads_ctx_alone(function.jvp)
+        if function.defines("jvp") else reads_ctx_alone(function.backward),
+        "verdicts": {}, "sets_up": function.defines("setup_context"), "patterns": {},
         "args": [None] * len(pattern),
         "once": getattr(function.backward, "once_differentiable", False),
     }  # fmt: skip
@@ -389,10 +280,6 @@ def _names_of(function: Any, count: int) -> list[str]:
     names, starred = function._names
     names = [*names[:count], *[f"{starred}[{i}]" for i in range(count - len(names))]]
     return [f"{name}_" if name in RESERVED else name for name in names]
-
-
-def _several(y: Any) -> bool:
-    return isinstance(y, tuple | list)
 
 
 def _equal(a: Any, b: Any) -> bool:

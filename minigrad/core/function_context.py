@@ -22,7 +22,8 @@ class Context:
     needs_input_grad   for each argument of forward, whether its gradient is asked for
 
     An attribute that is an argument or a result of forward is saved as if by save_for_backward,
-    also in lists, tuples and dicts (three deep); any other is a constant to a second derivative.
+    also in lists, tuples and dicts (three deep). Any other is a constant to a second derivative,
+    which is an error where the gradient depends on an argument by it (function_hidden.py).
     """
 
     def __init__(self, call: Any, inputs: list):
@@ -39,6 +40,7 @@ class Context:
     saves_what_no_graph_shows = False  # a floating tensor that is no input or output
     constant_outputs: frozenset[int] = frozenset()
     dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
+    sample: list | None = None  # of the inputs, where what backward reads cannot be told from code
     plain_places: tuple = ()  # of the results that are not tensors, among all
     _saved: tuple = ()
     _saved_forward: tuple | None = None
@@ -117,14 +119,17 @@ class Context:
         """Whether forward has said that it changes x in place."""
         return any(x is other for other in self._dirty)
 
-    def settle(self, inputs: list, results: list, ys: list) -> None:
-        """After the forward: find out what each saved tensor is, and release the rest."""
+    def settle(self, inputs: list, results: list, ys: list) -> bool:
+        """After the forward: find out what each saved tensor is, and release the rest.
+
+        Returns whether the forward did no more than save arguments and results.
+        """
         known = vars(self)
         if len(known) - ("_saved" in known) == _AT_FIRST and self._settle_plainly(inputs, results):
             for array in ys:
                 if array.dtype.kind not in "fc":
                     self._find_constants(results, ys)
-            return
+            return True
         refuse_taken(self)
         find = _Finder(inputs, results, ys, self.is_dirty)
         self._find_constants(results, ys)

@@ -8,6 +8,7 @@ import numpy as np
 from ..backends.device import array_module
 from . import modes, versions
 from .errors import InPlaceError, RuleError, describe
+from .function_hidden import hides
 from .graph import port_of
 from .primitive import Primitive
 from .registry import op as ops
@@ -19,16 +20,20 @@ class FunctionPlan:
     """What one run of a Function saves, and how its backward is fed; in place of a Plan.
 
     hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
-             differentiating them again would give wrong numbers and is made an error
+             differentiating them again would give wrong numbers and is made an error; None before
+             it is asked for the first time (function_hidden.py)
+    behind   whether the last of the saved values is a tuple of inputs of a lower level, which may
+             be tracked there
     """
 
-    __slots__ = ("op", "ctx", "slots", "needs", "shapes_in", "results", "hidden")
+    __slots__ = ("op", "ctx", "slots", "needs", "shapes_in", "results", "hidden", "behind")
     joint, reached, pull_large = True, None, None
 
     def __init__(self, op: Any, pattern: int):
         self.op, self.ctx = op, op.contexts[-1]
         self.slots, self.needs = op.needed(pattern)
-        self.hidden = op.once or self.ctx.saves_what_no_graph_shows
+        known = op.once or self.ctx.saves_what_no_graph_shows
+        self.hidden = True if known else False if self.ctx.sample is None else None
 
     def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
         """The same plan: the class's backward computes all gradients, and may skip by `needs`."""
@@ -46,7 +51,7 @@ class FunctionPlan:
     def names(self) -> tuple[str, ...]:
         """What `Node.saved` holds, in order."""
         names = tuple([self._name(place) for place in self.ctx.saved_places])
-        return (*names, "depends on") if self.hidden else names
+        return (*names, "depends on") if self.behind else names
 
     def _name(self, place: tuple) -> str:
         kind, i = place
@@ -60,9 +65,10 @@ class FunctionPlan:
         if self.op.outputs:
             self.results = [(part.shape, raw(part).dtype) for part in y]
         saved = self.ctx.looked_up(inputs, y)
-        if self.hidden:  # values of a lower level may be tracked there
-            saved += (tuple([x for x in inputs if isinstance(x, Tensor)]),)
-        return saved
+        self.behind = self.hidden is not False and any(isinstance(x, Tensor) for x in inputs)
+        return (
+            (*saved, tuple([x for x in inputs if isinstance(x, Tensor)])) if self.behind else saved
+        )
 
     def linked(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
         producers = dict(zip(self.slots, node.parents, strict=True))
@@ -74,20 +80,28 @@ class FunctionPlan:
                 )
             elif kind == "input" and i in producers:
                 values[at] = tensor(values[at], producers[i])
-        if self.hidden:
-            values[-1] = (*values[-1], *[tensor(_stand_in(p), p) for p in node.parents])
+        if self.hides():
+            lower = values.pop() if self.behind else ()
+            values.append((*lower, *[tensor(_stand_in(p), p) for p in node.parents]))
         return values
+
+    def hides(self) -> bool:
+        """`hidden`, found out if need be."""
+        if self.hidden is None:
+            self.hidden = hides(self.op, self.ctx)
+        return self.hidden
 
     def pull(self, g: Any, saved: Any) -> list:
         """The class's backward for g and what was saved: one contribution per needed input."""
         op, saved = self.op, [*saved]
         if self.ctx.constant_outputs and not op.outputs:
             return [None] * len(self.slots)
-        # where hidden, gradients are detached, and differentiating them is made an error (_sealed)
-        behind = saved.pop() if self.hidden else ()
+        # where hidden, gradients are detached, and differentiating them is made an error (sealed)
+        behind = saved.pop() if len(saved) > len(self.ctx.saved_places) else ()
         gs = self._materialized(g) if op.outputs else [g]
-        recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
-        cut = recorded and self.hidden
+        recorded = any(isinstance(v, Tensor) for v in (*gs, *saved))
+        cut = (recorded or len(behind) > 0) and self.hides()
+        recorded = recorded or cut
         apart = not recorded or self.op.once  # from g too
         ctx = self.ctx.at_use([detached(v) for v in saved] if cut else saved, self.needs)
         seen = [detached(v) for v in gs] if apart else gs
@@ -100,7 +114,7 @@ class FunctionPlan:
         if cut:
             if self.op.once:
                 behind = (*behind, *[v for v in gs if isinstance(v, Tensor)])
-            return [c if c is None else _sealed(op.name, c, behind) for c in contributions]
+            return [c if c is None else sealed(op.name, c, behind) for c in contributions]
         return contributions if recorded else [raw(c) for c in contributions]
 
     def _backward(self, ctx: Any, cotangents: list, apart: bool) -> Any:
@@ -193,21 +207,23 @@ def _stand_in(place: Any) -> np.ndarray:
     return np.broadcast_to(np.zeros((), place.dtype), place.shape)
 
 
-def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
-    """c as a result that also depends on `behind`, by an op whose derivative is a RuleError.
+def sealed(name: str, c: Any, behind: tuple, rule: str = "backward") -> Tensor:
+    """c times a 1 that depends on `behind`, by an op whose derivative is a RuleError.
 
-    Its dependence on g stays as the backward recorded it, which is all that forward mode needs.
+    c's dependence on g stays as the backward recorded it. As a factor the 1 is in what becomes of
+    that too: in a tangent that forward mode has made of it, to which c's value does not matter.
     """
-    seal = Primitive(lambda *xs: xs[0], f"{name}.backward", ["xs"], variadic=True)
+    seal = Primitive(lambda *xs: xs[0], f"{name}.{rule}", ["xs"], variadic=True)
 
     @seal.vjp
     def refuse(g: Any) -> Any:
         raise RuleError(
-            f"{name}.backward cannot be differentiated: it is marked once_differentiable, or "
-            "ctx.save_for_backward was given a floating tensor that is neither an argument nor a "
-            "result of forward, whose own derivative nobody knows. Compute it again in backward, "
-            "or return it as a further result; keep a true constant as ctx.name = value. In "
-            "forward mode, give the class a static method jvp(ctx, *ts)",
+            f"{name}.{rule} cannot be differentiated: it is marked once_differentiable, or reads "
+            "what depends on the arguments and is neither an argument nor a result of forward (a "
+            "floating tensor given to ctx.save_for_backward; an array or number that forward left "
+            "on ctx, in a closure or a global), whose own derivative nobody knows. Compute it "
+            "again in backward, or return it as a further result; keep a true constant as "
+            "ctx.name = value. In forward mode, give the class a static method jvp(ctx, *ts)",
             op=name,
         )
 
@@ -217,7 +233,7 @@ def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
         return op(xs[0] if batched[0] else batch_in_front(xs[0], None, size), *xs[1:])
 
     c = as_tensor(c)
-    return c + seal(np.zeros_like(detached(c)), *behind)
+    return c * seal(array_module(raw(c)).ones((), raw(c).dtype), *behind)
 
 
 def batch_in_front(y: Any, axis: int | None, size: int) -> Any:
