@@ -21,6 +21,7 @@ from ..function import Arrays, Function, as_array, is_smooth_array, pulled_back
 from ..spec import OpSpec, Sample
 from .base import check
 from .nearness import same_bits
+from .special import special_values
 
 _DTYPES = ("float64", "float32", "complex128")
 _SIZE = (1 << 15) + 4107  # elements: beyond the sizes from which rules take other steps
@@ -28,6 +29,7 @@ FEWER = 1 << 13  # of an op that takes longer than this much processor time for 
 _LONGEST = 0.02
 _CUTS = (0, 1, 8, 11, 300, 556, 1600, 6000, 15000)  # between sizes at which steps change, and odd
 _MOVED = 0.3  # how far the values of a sample are moved apart
+_SPECIAL = 7  # every so many numbers one is special: ±0, ±∞, NaN …
 _BLOCK = 1 << 11  # elements of a block where blocks are made small
 WAYS = [(threads, how) for threads in (1, 2, 3) for how in ("plain", "hooks", "parallel")]
 
@@ -134,6 +136,9 @@ def grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> Cut
             args[i] = np.resize(x, n)
             if is_smooth_array(x):
                 args[i] = (args[i] * (1 + rng.uniform(-_MOVED, _MOVED, n))).astype(x.dtype)
+            if x.dtype.kind == "f":
+                special = args[i][:: _SPECIAL * (1 + i % 2)]  # of two arguments one, or both
+                special[...] = rng.choice(special_values(x.dtype.name), special.size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
     tangents = [rng.normal(size=n).astype(x.dtype) for x in function.xs]
     return Cut(function, rng.normal(size=n), tangents)

@@ -153,7 +153,14 @@ def _by_its_own_code(spec: OpSpec, samples: list[Sample]) -> int:
         (Sample(sample.name, args, sample.params), f"{sample.name}, {value} in argument {i}")
         for sample in samples
         for i in differentiated(spec, sample.args)
-        for value in (np.inf, -np.inf, np.nan, -0.0, np.finfo("float32").smallest_subnormal)
+        for value in (
+            np.inf,
+            -np.inf,
+            np.nan,
+            -0.0,
+            2.0**76,
+            np.finfo("float32").smallest_subnormal,
+        )
         for args in _with(sample.args, i, value)
     ]
     with _accelerated(primitive.name if primitive is not None else "") as own:
