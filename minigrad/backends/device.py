@@ -65,7 +65,8 @@ def as_operand(x: Any) -> Any:
     NumPy would compute with objects one by one, and no gradient could follow.
     """
     array = plain_array(x)
-    if array.dtype.kind not in KINDS:
+    kind = array.dtype.kind
+    if kind not in KINDS or kind == "V" and array.dtype != bfloat16:
         if array is x:
             raise OperandError(
                 f"an array of {array.dtype} holds no numbers that an op computes with; "

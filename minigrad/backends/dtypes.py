@@ -187,8 +187,11 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
             raise TypeError(f"bfloat16 needs the package ml_dtypes: {INSTALL}")
         return bfloat16
     try:
-        return np.dtype(dtype)
+        found = np.dtype(dtype)
     except TypeError:
+        found = None
+    if found is None or found.names is not None or found.kind == "V" and found != bfloat16:
         raise TypeError(
             f"dtype={dtype!r} is not a dtype; write mg.float32, 'float32', int or bool, for example"
-        ) from None
+        )
+    return found

@@ -30,6 +30,7 @@ from .error_types import (  # noqa: F401 (for all who import this module)
     TransformError,
 )  # fmt: skip
 from .hints import arrays_in, hint_of_op, no_operand, our_name
+from .options import Options
 from .spelling import argument_here
 
 Fn = TypeVar("Fn", bound=Callable)
@@ -182,13 +183,16 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
 
 def teaching(fn: Fn) -> Fn:
     """Decorator: an error that does not say which call it is of shows it, as those of ops do."""
+    options, name = Options(fn), fn.__name__
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
-            return fn(*args, **kwargs)
+            y = fn(*args, **kwargs)
         except Exception as error:
             raise of_call(error, fn, args, kwargs)  # noqa: B904 (it knows its cause)
+        options.check(name, args, kwargs)
+        return y
 
     called.untaught = fn  # type: ignore[attr-defined]
     return called  # type: ignore[return-value]
@@ -318,4 +322,11 @@ def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
     try:
         return as_operand(x)
     except TypeError as error:
+        raise explain(error, op, args, params) from None
+    except ValueError as error:  # NumPy's, of lists
+        if "inhomogeneous" in str(error):
+            error = ValueError(
+                "the nested lists have different lengths; an array is rectangular, so pad the "
+                "short ones"
+            )
         raise explain(error, op, args, params) from None

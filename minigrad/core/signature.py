@@ -29,6 +29,11 @@ def split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], 
     starred = [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
     if named is not None:
         arrays = named.split()
+        if unknown := [name for name in arrays if name not in parameters]:
+            raise ValueError(
+                f"{getattr(fn, '__name__', fn)}: arrays={named!r} names {unknown[0]!r}, and its "
+                f"parameters are {', '.join(parameters)}"
+            )
     else:
         plain = [p for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         arrays = starred or [p.name for p in plain if p.default is p.empty]

@@ -8,6 +8,7 @@ from typing import Any
 from ..backends.dtypes import plain_floats
 from ..core.errors import describe, of_call, taught, untaught
 from ..core.hints import no_operand, several_tensors
+from ..core.options import Options
 from ..core.primitive import Primitive
 from ..core.spelling import in_own_names
 
@@ -80,15 +81,18 @@ def by_pytorchs_names(fn: Any, name: str) -> Any:
         return fn
     # written there, it takes NumPy's numbers as Python's here; `composite` does so itself
     inner = plain_floats(fn) if fn.__module__ == f"{_HERE}.functional" else untaught(fn)
+    options = Options(inner)
 
     @wraps(inner)
     def called(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = _without_old_words(own, in_own_names(kwargs, others))
         try:
-            return inner(*args, **kwargs)
+            y = inner(*args, **kwargs)
         except Exception as error:
             raise of_call(error, inner, args, kwargs)  # noqa: B904 (it knows its cause)
+        options.check(name, args, kwargs)
+        return y
 
     called.__module__, called.__name__, called.__qualname__ = f"{_HERE}.functional", name, name
     return called

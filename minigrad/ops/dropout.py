@@ -25,6 +25,11 @@ def drop(x, *, p, shared=(), generator=None):
 
     One draw counts for all places along the axes `shared`.
     """
+    if generator is not None and not hasattr(generator, "random"):
+        raise TypeError(
+            f"generator must be an np.random.Generator, got {generator!r:.60}; "
+            "np.random.default_rng(seed) makes one"
+        )
     shape = [1 if k in shared else n for k, n in enumerate(x.shape)]
     draws = (generator or random.generator_on(device_of(x))).random(shape, dtype=np.float32)
     mask = constant_like(draws >= p, x)

@@ -202,6 +202,8 @@ def linear_cross_entropy(
     options, which choose PyTorch's blocks, have no effect.
     """
     name = "linear_cross_entropy"
+    if isinstance(options, bool | int | float | complex | str):
+        raise TypeError(f"{name}: options are PyTorch's LinearCrossEntropyOptions, got {options!r}")
     x, w, target = array_like(x), array_like(linear_weight), array_like(target)
     b = None if linear_bias is None else array_like(linear_bias)
     _check_arguments(x, w, b, reduction, label_smoothing)
