@@ -19,7 +19,7 @@ SMALL = 16  # elements up to which the numbers themselves are kept
 
 def norm(g: Any) -> tuple[float | None, str | None]:
     """(2-norm, None) of a cotangent, or (None, "nan" or "inf") if it is not finite."""
-    square, found_inf = 0.0, False
+    lengths, found_inf = [], False
     for part in cotangents_of(g):
         x = raw(part)
         xp = array_module(x)
@@ -28,10 +28,22 @@ def norm(g: Any) -> tuple[float | None, str | None]:
         if bool(xp.isnan(wide).any()):
             return None, "nan"
         found_inf = found_inf or bool(xp.isinf(wide).any())
-        square += 0.0 if found_inf else float(xp.dot(wide, wide))
-    if found_inf or math.isinf(square):
+        if not found_inf and wide.size:
+            lengths.append(_length(xp, wide))
+    size = math.hypot(*lengths)
+    if found_inf or math.isinf(size):
         return None, "inf" if found_inf else None
-    return math.sqrt(square), None
+    return size, None
+
+
+def _length(xp: Any, x: Any) -> float:
+    """√Σ x² of x ≥ 0; of x over its largest where the sum is beyond the numbers."""
+    with np.errstate(over="ignore"):
+        square = float(xp.dot(x, x))
+    if np.finfo(np.float64).tiny <= square < math.inf:
+        return math.sqrt(square)
+    top = float(x.max())
+    return top and top * math.sqrt(float(xp.dot(x / top, x / top)))
 
 
 def small_values(x: Any) -> list[float | str] | None:

@@ -13,6 +13,7 @@ from ..backends.device import array_module
 from ..core import create
 from ..core.errors import describe
 from ..core.modes import no_grad
+from ..core.registry import op
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .derived import Derivation, derive, rules_of, underive
@@ -299,7 +300,7 @@ class LnStructured(_Structured):
 
     def importance(self, rows: Any, device: str) -> Any:
         order = 2 if self.n == "fro" else float(self.n)
-        return array_module(rows).linalg.norm(_wide(rows), order, axis=1)
+        return op.vector_norm(_wide(rows), ord=order, axis=1)
 
 
 def _wide(x: Any) -> Any:

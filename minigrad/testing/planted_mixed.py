@@ -130,11 +130,11 @@ def _off_in_the_tails(g, x):
     return g * np.cos(x) * np.where(np.abs(x) > 50, _OFF, 1.0)
 
 
-_RELU = {"x": lambda g, x: g * (x > 0)}
+_RELU = {"x": lambda g, x: g * np.logical_not(x <= 0)}
 _WEIGHTED = {"x": _weighted_dx, "w": lambda g, x: g * np.sin(x)}
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
-_QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g * a / (b * b)}
+_QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g / b * (a / b)}
 
 MIXED: list[Plant] = [
     plant(

@@ -204,8 +204,8 @@ MORE: list[Plant] = [
     plant(
         "subgradient", "the gradient 2 at the kink of max(x, 0), between 0 and 1",
         forward=lambda x: np.maximum(x, 0), kind="elementwise",
-        wrong={"x": lambda g, x: g * ((x > 0) * 1.0 + (x == 0) * 2.0)},
-        right={"x": lambda g, x: g * ((x > 0) * 1.0)}, samples=vectors(5),
+        wrong={"x": lambda g, x: g * (np.logical_not(x <= 0) * 1.0 + (x == 0) * 2.0)},
+        right={"x": lambda g, x: g * (np.logical_not(x <= 0) * 1.0)}, samples=vectors(5),
         points=[Point("zero", (np.zeros(2),), kink=True)],
     ),
     plant(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..core.modes import set_grad_enabled
+from ..core.registry import op
 from .plant import Plant, make, numbers, pairs, plant, vectors
 from .spec import Sample
 
@@ -36,7 +37,7 @@ def _largest_dx(ties):
 
 
 def _length_dx(at_zero):
-    return {"x": lambda g, x, y: g * x / (np.where(y == 0, 1, y) if at_zero else y)}
+    return {"x": lambda g, x, y: g * (x / (np.where(y == 0, 1, y) if at_zero else y))}
 
 
 def _root(x):
@@ -156,7 +157,7 @@ PLACES: list[Plant] = [
     ),
     plant(
         "length of zero", "0/0 in the gradient of √Σx² at 0, and no point is stated",
-        forward=lambda x: np.sqrt(np.sum(np.square(x))), wrong=_length_dx(False),
+        forward=lambda x: op.vector_norm(x), reference=np.linalg.norm, wrong=_length_dx(False),
         right=_length_dx(True), samples=vectors(5),
     ),
     plant(

@@ -16,6 +16,12 @@ def test_the_norm_of_several_cotangents_is_that_of_all_their_entries():
     assert norm([np.array([3.0]), None, np.array([4.0])]) == (5.0, None)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_norm_of_huge_and_tiny_cotangents_is_theirs(scale):
+    size, word = norm([np.array([3.0, 0.0]) * scale, np.array([4.0]) * scale, np.zeros(2)])
+    assert (size, word) == (pytest.approx(5 * scale), None)
+
+
 @pytest.mark.parametrize(("bad", "word"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "inf")])
 def test_a_norm_that_is_not_finite_is_a_word(bad, word):
     assert norm(np.array([1.0, bad])) == (None, word)
