@@ -26,6 +26,7 @@ from typing import Any
 from . import modes
 from .errors import RuleError
 from .function_call import kind_of
+from .function_quick import plain_call
 from .tensor import Tensor
 
 __all__ = ["Function", "once_differentiable"]
@@ -56,11 +57,11 @@ class Function:
         for name in ("forward", "backward", "setup_context", "jvp", "vmap"):
             if name in vars(cls) and not isinstance(vars(cls)[name], staticmethod | classmethod):
                 raise TypeError(f"{cls.__name__}.{name} must be a @staticmethod")
-        cls._kinds = {}
+        cls._calls = {}
         if "forward" in vars(cls) or "setup_context" in vars(cls):
             cls._names, cls._defaults = _names_of(cls), _defaults_of(cls)
 
-    _kinds: dict[tuple[bool, ...], type] = {}  # those of its calls: which arguments are tensors
+    _calls: dict[tuple[bool, ...], Callable] = {}  # `apply`, by which arguments are tensors
     _names: tuple[list[str], str] = ([], "args")  # of forward's arguments, and of the starred one
     _defaults: tuple = ()  # of forward's last arguments, where there is a setup_context
 
@@ -95,10 +96,10 @@ class Function:
             if 0 < left_out <= len(cls._defaults):
                 args = (*args, *cls._defaults[-left_out:])
         pattern = tuple([isinstance(x, Tensor) for x in args])
-        kind = cls._kinds.get(pattern)
-        if kind is None:
-            kind = cls._kinds[pattern] = kind_of(cls, pattern)
-        return kind(args).run()
+        call = cls._calls.get(pattern)
+        if call is None:
+            call = cls._calls[pattern] = plain_call(kind_of(cls, pattern))
+        return call(args)
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -2,14 +2,13 @@
 
 from sys import getrefcount
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
 from . import modes, versions
-from .errors import InPlaceError, RuleError, about, describe, explain
-from .function_context import Context
+from .errors import InPlaceError, RuleError, about, describe
+from .function_context import Context, sample_of
 from .function_hidden import reads_ctx_alone
 from .function_plan import FunctionPlan, with_plain
 from .function_transforms import InTransforms, several
@@ -54,19 +53,18 @@ class FunctionCall(InTransforms, Primitive):
     patterns: dict[int, tuple[list[int], tuple[bool, ...]]]  # see `needed`
     args: list[Any]  # None in place of each tensor
 
-    is_over = in_levels = False
+    is_over = False
     contexts: tuple[Context, ...] = ()  # of the runs so far
     plain: dict[int, Any] | None = None  # results that are not tensors, by place
 
     def __init__(self, args: tuple):
         recording = modes.state.recording
-        given, counts, pattern, bit = [], [], 0, 1
+        given, counts, pattern, bit = [], [], 0, 1  # as a plain call has them (function_quick.py)
         for place in self.places:
             x = args[place]
             counts.append(getrefcount(x._data))  # before anything of this call refers to it
             given.append(x)
             if x.level:
-                self.in_levels = True
                 pattern |= bit * (recording and is_differentiable(raw(x).dtype))
             elif recording and x.node is not None:
                 pattern |= bit
@@ -76,9 +74,9 @@ class FunctionCall(InTransforms, Primitive):
         if self.others:
             self.args = [None] * len(args)
             for i in self.others:
-                self.args[i] = x = args[i]
-                if isinstance(x, (list, tuple)) and any(getattr(part, "node", None) for part in x):
-                    raise self._list_of_tensors(i, x)
+                self.args[i] = args[i]
+                if isinstance(args[i], list | tuple):
+                    self.refuse_tensors(i)
 
     @classmethod
     def needed(cls, pattern: int) -> tuple[list[int], tuple[bool, ...]]:
@@ -94,28 +92,28 @@ class FunctionCall(InTransforms, Primitive):
             cls.patterns[pattern] = found
         return found
 
-    def _list_of_tensors(self, i: int, x: Any) -> TypeError:
-        name = self.argument_names[i]
-        return TypeError(
-            f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that require "
-            f"gradients, which would get none; pass them one by one: {self.name}.apply(*{name})"
-        )
+    def refuse_tensors(self, i: int) -> None:
+        """TypeError where argument i, a list or tuple, holds tensors that ask for a gradient."""
+        name, x = self.argument_names[i], self.args[i]
+        if any(getattr(part, "node", None) for part in x):
+            raise TypeError(
+                f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that "
+                f"require gradients, which would get none; pass them one by one: "
+                f"{self.name}.apply(*{name})"
+            )
 
     def run(self) -> Any:
-        """What `apply` returns: through the doorway; by a shorter way while nothing is on."""
-        given = self.given
-        if modes.active or self.in_levels or not given:
-            try:
-                return self.finish(self(*given))
-            finally:
-                self.forget()
-        arrays = [x._data for x in given]
+        """What `apply` returns: the results of a call through the doorway."""
         try:
-            y = self.forward(*arrays)
-        except Exception as error:
-            raise explain(error, self, tuple(given), {})  # noqa: B904 (it knows its cause)
-        arrays.append(y)
-        node = link(self, [x.node for x in given], arrays, {}, ())
+            return self.finish(self(*self.given))
+        finally:
+            self.forget()
+
+    def ended(self, ctx: Context, tensors: tuple, arrays: tuple, before: int, y: Any) -> Any:
+        """What `apply` returns of a plain call whose forward has returned y."""
+        nodes = [x.node for x in self.given]
+        y = self.settled(ctx, tensors, arrays, before, y)
+        node = link(self, nodes, [*arrays, y], {}, ())
         if node is not None:
             node.number, node.op, node.origin = next_number(), self, None
         if self.outputs:
@@ -124,9 +122,7 @@ class FunctionCall(InTransforms, Primitive):
             result = wrap(y, node)
             if node is not None:
                 node.shape, node.dtype = y.shape, y.dtype
-        ctx = self.contexts[0]
-        if self.outputs or ctx.dirty_outputs or ctx.constant_outputs:
-            result = self.finish(result)
+        result = self.finish(result)
         self.forget()
         return result
 
@@ -144,27 +140,28 @@ class FunctionCall(InTransforms, Primitive):
                 f"this call of {self.name} is over and cannot run again by itself (in a compiled "
                 "tape): what a Function does may differ from call to call. Call it anew"
             )
-        function, tensors = self.function, [wrap(x) for x in arrays]
+        tensors = [wrap(x) for x in arrays]
         ctx = Context(self, tensors)
         self.contexts += (ctx,)
         before = versions.last_write
-        if self.sets_up:
-            y = modes.inside_forward(self._with_setup, ctx, *self.filled(tensors))
-        else:
-            y = modes.inside_forward(function.forward, ctx, *self.filled(tensors))
+        forward = self._with_setup if self.sets_up else self.function.forward
+        y = modes.inside_forward(forward, ctx, *self.filled(tensors))
+        return self.settled(ctx, tensors, arrays, before, y)
+
+    def settled(self, ctx: Context, tensors: Any, arrays: tuple, before: int, y: Any) -> Any:
+        """The arrays of what forward has returned; ctx holds then what is saved, and no more."""
         if type(y) is Tensor:  # nearly always
             results, plain, ys = [y], {}, [y._data]
         else:
             results, plain = self._parted(y)
             ys = [np.asarray(a) if isinstance(a, np.generic) else a for a in map(raw, results)]
             self.outputs = len(ys) if several(y) else 0
-        if plain or self.plain != {}:
-            self._keep(plain)
+        self._keep(plain)
         if versions.last_write != before:
             self._refuse_unmarked(ctx, tensors, before)
         # where a forward has set ctx.settle too
         if not (Context.settle(ctx, tensors, results, ys) and self.plainly) and True in self.needs:
-            ctx.sample = [(x.shape, x.dtype, ref(x)) for x in arrays]
+            ctx._sample = sample_of(arrays)
         if plain:
             ctx.plain_places = tuple(plain)
         return tuple(ys) if self.outputs else ys[0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 from ..backends.dtypes import is_differentiable
 from . import modes
@@ -33,6 +34,7 @@ class Context:
         self._given = call.given  # the caller's tensors
         self._counts = call.counts  # how often each one's array was referred to before the call
         self._recording = modes.state.recording
+        self._saved: tuple = ()
 
     # Before the forward says otherwise, and `settle` finds out; none of these is changed in place.
     _materialize = True
@@ -40,9 +42,8 @@ class Context:
     saves_what_no_graph_shows = False  # a floating tensor that is no input or output
     constant_outputs: frozenset[int] = frozenset()
     dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
-    sample: list | None = None  # of the inputs, where what backward reads cannot be told from code
+    _sample: list | None = None  # of the inputs, where what backward reads cannot be told from code
     plain_places: tuple = ()  # of the results that are not tensors, among all
-    _saved: tuple = ()
     _saved_forward: tuple | None = None
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
@@ -124,11 +125,9 @@ class Context:
 
         Returns whether the forward did no more than save arguments and results.
         """
-        known = vars(self)
-        if len(known) - ("_saved" in known) == _AT_FIRST and self._settle_plainly(inputs, results):
-            for array in ys:
-                if array.dtype.kind not in "fc":
-                    self._find_constants(results, ys)
+        places = self.alone(inputs, results[0]) if len(results) == 1 else None
+        if places is not None:
+            self.saved_places, self._saved, self._inputs, self._given = places, (), (), ()
             return True
         refuse_taken(self)
         find = _Finder(inputs, results, ys, self.is_dirty)
@@ -143,30 +142,25 @@ class Context:
                 is_differentiable(array.dtype) for array in self._others.values()
             )
         self._saved, self._saved_forward = (), None
-        self._inputs, self._given = [], []
+        self._inputs = self._given = ()  # type: ignore[assignment]
         self._dirty = self._constant = ()
+        return False
 
-    def _settle_plainly(self, inputs: list, results: list) -> bool:
-        """The same where arguments and results were saved, each once, and nothing else was done."""
-        places: list[Place] = []
-        for x in self._saved:
-            for i, own in enumerate(inputs):
-                if own is x:
-                    place = "input", i
-                    break
-            else:
-                for i, own in enumerate(results):
-                    if own is x:
-                        place = "output", i
-                        break
-                else:
-                    return False
-            if place in places:
-                return False
-            places.append(place)
-        self.saved_places = tuple(places)
-        self._saved = self._inputs = self._given = ()  # type: ignore[assignment]
-        return True
+    def alone(self, inputs: Any, y: Any) -> tuple[Place, ...] | None:
+        """What was saved, where a forward of one result has only saved it or arguments, each once.
+
+        None where it has done more, or returned something else than a floating tensor.
+        """
+        if type(y) is not Tensor or y._data.dtype.kind not in "fc" or len(vars(self)) != _AT_FIRST:
+            return None
+        saved = self._saved
+        if len(saved) == 1:
+            if saved[0] is inputs[0]:
+                return _FIRST
+            if saved[0] is y:
+                return _RESULT
+        places = tuple([_place_of(x, inputs, y) for x in saved])
+        return None if None in places or len({*places}) < len(places) else places
 
     def _find_constants(self, results: list, ys: list) -> None:
         constant = {id(y) for y in self._constant}
@@ -250,6 +244,21 @@ class Context:
         return self._saved
 
 
+def _place_of(x: Any, inputs: Any, y: Any) -> Place | None:
+    """Which argument x is, or whether it is the result; None if neither."""
+    for i, own in enumerate(inputs):
+        if own is x:
+            return "input", i
+    return ("output", 0) if x is y else None
+
+
+def sample_of(arrays: Any) -> list:
+    """The form of inputs, and where they are while they live: see function_hidden.py."""
+    return [(x.shape, x.dtype, ref(x)) for x in arrays]
+
+
+_FIRST: tuple[Place, ...] = (("input", 0),)
+_RESULT: tuple[Place, ...] = (("output", 0),)
 _fresh = vars(Context(SimpleNamespace(name="", needs=(), given=[], counts=[]), []))
 _AT_FIRST = len(_fresh)
 _OWN = {*_fresh, *vars(Context)}  # attributes that are not a forward's

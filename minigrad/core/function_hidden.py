@@ -69,7 +69,7 @@ def _is_plain(value: Any) -> bool:
 
 def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
     """Whether what `rule` (backward or jvp) gives for a run depends on its inputs in hiding."""
-    if ctx.sample is None:
+    if ctx._sample is None:
         return False
     # numbers and texts among the other arguments may choose what the class does
     static = [x if isinstance(x, str | int | float | None) else type(x) for x in op.args]
@@ -83,7 +83,7 @@ def _tried(op: Any, ctx: Any, rule: str) -> bool:
     draws = random.get_state(), np.random.get_state(), pythons.getstate()
     with np.errstate(all="ignore"):
         for low, high in ((0.0, 0.0), (0.5, 1.5), (0.1, 0.6)):
-            xs = _point(ctx.sample, low, high)
+            xs = _point(ctx._sample, low, high)
             if xs is not None:
                 found = modes.inside_forward(_Trial(op, rule, draws).hides_at, ctx, xs)
                 if found is not None:

@@ -33,7 +33,7 @@ class FunctionPlan:
         self.op, self.ctx = op, op.contexts[-1]
         self.slots, self.needs = op.needed(pattern)
         known = op.once or self.ctx.saves_what_no_graph_shows
-        self.hidden = True if known else False if self.ctx.sample is None else None
+        self.hidden = True if known else False if self.ctx._sample is None else None
 
     def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
         """The same plan: the class's backward computes all gradients, and may skip by `needs`."""
