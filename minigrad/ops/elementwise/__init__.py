@@ -15,6 +15,7 @@ from . import (  # their names are in mg.special
     lambert,
     orthogonal,
     power_transforms,
+    powers,
     probability,
     selection,
     special,
@@ -26,12 +27,14 @@ from .compare import *
 from .complex import *
 from .exponential import *
 from .floats import *
+from .powers import *
 from .selection import *
 from .special import *
 from .trigonometric import *
 
 __all__ = [
     *arithmetic.__all__,
+    *powers.__all__,
     *exponential.__all__,
     *floats.__all__,
     *trigonometric.__all__,

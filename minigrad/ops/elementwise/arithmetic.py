@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import in_wide, widen
 from .selection import keep
@@ -13,12 +12,10 @@ from .support import with_fractions, zero
 
 __all__ = [
     "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
-    "float_power", "floor_divide", "fma", "fmod", "hypot", "lerp", "mod", "modf", "mul",
-    "multiply", "neg", "negative", "pow", "power", "rad2deg", "radians", "reciprocal", "remainder",
-    "rsqrt", "sign", "sqrt", "square", "sub", "subtract", "true_divide",
+    "floor_divide", "fma", "fmod", "hypot", "lerp", "mod", "modf", "mul", "multiply", "neg",
+    "negative", "rad2deg", "radians", "reciprocal", "remainder", "rsqrt", "sign", "sqrt", "square",
+    "sub", "subtract", "true_divide",
 ]  # fmt: skip
-
-_NUMBERS = (int, float, complex)
 
 
 def _or_one(x: Any) -> Any:
@@ -69,89 +66,6 @@ cbrt = elementwise(
     np.cbrt,
     dx=lambda y: (1 / y) / (3 * y),  # 1/y² may overflow, in float16, where a third of it does not
     doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0",
-)
-
-
-# -- powers ----------------------------------------------------------------------------------
-
-
-def _power(a: Any, b: Any) -> Any:
-    """a ** b, which for a Python number b takes NumPy's short cuts (x ** 2 is x * x).
-
-    Not of booleans: NumPy's short cut for their square gives int8, its power int64.
-    """
-    short = type(b) in _NUMBERS and hasattr(a, "dtype") and a.dtype != bool
-    if short and isinstance(a, np.ndarray) and a.dtype.char in "fd":
-        if type(b) is not complex and b in _WHOLE:
-            return _whole_power(a, b)
-    return a**b if short else np.power(a, b)
-
-
-_WHOLE = frozenset(range(-64, 65)) - {-1, 0, 1, 2}  # exponents; for those left out NumPy has loops
-
-
-def _whole_power(a: Any, n: Any) -> Any:
-    """aⁿ. NumPy takes 60 ns an element where a < 0, and 1.2 where it is not (float32, AVX-512);
-    a product of three numbers takes 0.2.
-    """
-    if n == 3:
-        return a * a * a
-    y = np.power(np.abs(a), n)
-    return np.copysign(y, a) if n % 2 else y
-
-
-def _power_da(g: Any, a: Any, b: Any) -> Any:
-    """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
-    if type(b) in _NUMBERS or type(b) is bool:
-        if b == 2:  # by far the most frequent: without a copy of a
-            return g * (b * a)
-        return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
-    if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
-        b = b.astype(np.result_type(b.dtype, np.int8))
-    # Only where b = 0 and a is 0, subnormal or NaN is 0·aᵇ⁻¹ not the right zero. The exponent is
-    # raised by 1 there alone, and stays a function of b, so that the mixed second derivative is
-    # right at b = 0 too.
-    ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
-    # New arrays on the left. Large ones on the right NumPy multiplies in place and the other way
-    # round, and products of complex numbers then have other bits.
-    return a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)) * b * g
-
-
-def _power_db(g: Any, y: Any, a: Any) -> Any:
-    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative base where y is real."""
-    a = with_fractions(a)
-    if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
-        a = a + 0j
-    if type(a) in _NUMBERS:
-        return y * np.log(a).item() * g if a != 0 else np.zeros_like(g)
-    return keep(np.log(_or_one(a)) * y * g, a != 0)
-
-
-pow = elementwise(
-    _power,
-    name="pow",
-    numpy=np.power,
-    da=_power_da,
-    db=_power_db,
-    doc="""y = aᵇ ;  ∂y/∂a = b aᵇ⁻¹, ∂y/∂b = y log a
-
-    a⁰ has derivative 0 everywhere; where a = 0, ∂y/∂b = 0. The logarithm is taken only if b
-    requires a gradient, so a negative base with a whole exponent is exact.
-    """,
-)
-
-
-def _doubled(x: Any) -> Any:
-    """An array in the dtype of float_power's result: powers of a float32 overflow, y does not."""
-    wide = np.result_type(x.dtype, np.float64) if hasattr(x, "dtype") else None
-    return x if wide is None or x.dtype == wide else x.astype(wide)
-
-
-float_power = elementwise(
-    np.float_power,
-    da=lambda g, a, b: _power_da(g, _doubled(a), _doubled(b)),
-    db=lambda g, y, a: _power_db(g, y, _doubled(a)),
-    doc="y = aᵇ in float64 or complex128 at least; derivatives as for pow, in y's dtype",
 )
 
 
@@ -300,6 +214,6 @@ lerp = elementwise(
 )
 
 # NumPy's and the array API's names for the same ops
-subtract, multiply, negative, power, mod = sub, mul, neg, pow, remainder
+subtract, multiply, negative, mod = sub, mul, neg, remainder
 divide = true_divide = div
 atan2, radians, degrees = arctan2, deg2rad, rad2deg

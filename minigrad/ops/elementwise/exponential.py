@@ -11,7 +11,7 @@ from ...core.piecewise import BLOCK, LARGE, in_blocks, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
 from .near_one import complex_log_of_1_plus, log_of_1_plus
-from .support import with_fractions
+from .support import by_other_means, with_fractions
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
@@ -22,7 +22,26 @@ LN2 = math.log(2)
 LN10 = math.log(10)
 
 exp = elementwise(np.exp, dx=lambda y: y, doc="y = eˣ ;  dy/dx = y")
-exp2 = elementwise(np.exp2, dx=lambda y: y * LN2, doc="y = 2ˣ ;  dy/dx = y log 2")
+
+
+def _exp2_by_halves(x: Any) -> Any:
+    half = np.exp2(0.5 * x)
+    return half * LN2 * half
+
+
+def _exp2_dx(x: Any, y: Any) -> Any:
+    """y log 2, and where y is infinite, which this may not be, by 2^x/2."""
+    if not isinstance(y, np.ndarray) or y.dtype.char not in "efd":
+        return _exp2_by_halves(x)
+    slope = y * LN2
+    if not y.size or slope.item(slope.argmax()) < np.inf:
+        return slope
+    return by_other_means(slope == np.inf, slope, _exp2_by_halves, x)
+
+
+exp2 = elementwise(
+    np.exp2, dx=_exp2_dx, doc="y = 2ˣ ;  dy/dx = y log 2, finite a little beyond the largest y"
+)
 # y + 1 would lose all digits of a small derivative: expm1(−50) + 1 is 0
 expm1 = elementwise(np.expm1, dx=lambda x: np.exp(x), doc="y = eˣ − 1 ;  dy/dx = eˣ")
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...core.primitive import elementwise
 from ..axes import widen
 from .hypergeometric import hypergeometric
+from .powers import power_da, power_db
 from .support import in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
@@ -104,18 +105,13 @@ cosm1 = elementwise(
 )
 
 
-def _powm1_dp(x: Any, p: Any) -> Any:
-    """xᵖ log x; 1 + y would lose the digits of a small xᵖ"""
-    x = with_fractions(widen(x))
-    return np.power(x, p) * np.log(np.where((x == 0) & (p > 0), 1, x))
-
-
 powm1 = elementwise(
     lambda x, p: of_several("powm1", x, p),
     name="powm1",
-    dx=lambda x, p: p * np.power(x, with_fractions(p) - 1),
-    dp=_powm1_dp,
-    doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, 0 at x = 0",
+    dx=lambda g, x, p: power_da(g, with_fractions(x), with_fractions(p)),
+    # by xᵖ: 1 + y would lose the digits of a small one
+    dp=lambda g, x, p: power_db(g, np.power(widen(x), widen(p)), widen(x), widen(p)),
+    doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, as of pow",
 )
 exp10 = elementwise(
     in_float32(special_function("exp10")),

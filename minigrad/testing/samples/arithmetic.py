@@ -87,6 +87,8 @@ register_op(
         Point("2 as a number to the power 3", (2, np.array(3.0)), 8.0, (8 * np.log(2),)),
         Point("an unsigned 0 less 1 is no large power", (1e3, np.array(0, np.uint8)), 1.0, (0.0,)),
         Point("0 as a number to the power 2", (0, np.array(2.0)), 0.0, (0.0,)),
+        Point("0 to the power 1", (0.0, np.array(1.0)), 0.0, (1.0, 0.0)),
+        Point("0 to the power 1.5", (0.0, np.array(1.5)), 0.0, (0.0, 0.0)),
     ],
     nan_alone=NO_DERIVATIVE,
 )
@@ -97,6 +99,37 @@ register_op(
     dtypes=("float64", "float32", "complex128"),
     nan_alone=NO_DERIVATIVE,
 )
+
+
+def _power_derivative(a, b, by_a=0, by_b=0):
+    log = np.log(a)
+    return {
+        (1, 0): lambda: b * a ** (b - 1),
+        (0, 1): lambda: a**b * log,
+        (2, 1): lambda: a ** (b - 2) * (b * (b - 1) * log + 2 * b - 1),
+        (1, 2): lambda: a ** (b - 1) * (b * log + 2) * log,
+    }[by_a, by_b]()
+
+
+register_op(
+    "power_derivative",
+    both(*[
+        binary((0.5, 2), (-2, 2), by_a=m, by_b=n) for m, n in ((1, 0), (0, 1), (2, 1), (1, 2))
+    ]),
+    reference=_power_derivative,
+    dtypes=NUMBERS,
+    points=[
+        Point(f"0 to the power {b}, {orders}", (0.0, np.array(b)), y, None, orders)
+        for b, orders, y in (
+            (-1.0, {"by_b": 2}, np.inf), (0.0, {"by_b": 2}, 0.0), (0.5, {"by_b": 2}, 0.0),
+            (-1.0, {"by_a": 1, "by_b": 1}, np.inf), (0.0, {"by_a": 1, "by_b": 1}, np.inf),
+            (0.5, {"by_a": 1, "by_b": 1}, -np.inf), (1.0, {"by_a": 1, "by_b": 1}, -np.inf),
+            (1.5, {"by_a": 1, "by_b": 1}, 0.0), (0.5, {"by_a": 2}, -np.inf), (1.0, {"by_a": 2}, 0.0),
+            (2.0, {"by_a": 2}, 2.0), (0.0, {"by_a": 2}, 0.0), (1.0, {"by_a": 1}, 1.0),
+        )
+    ],
+    nan_alone=NO_DERIVATIVE,
+)  # fmt: skip
 
 # -- division with a whole quotient ----------------------------------------------------------
 

@@ -41,7 +41,12 @@ register_op(
     reference=from_scipy("powm1"),
     dtypes=WIDE,
     nan_alone=POSITIVE,
-    points=[Point("1", (1.0, 2.0), 0.0, (2.0, 0.0)), Point("0", (0.0, 2.0), -1.0, (0.0, 0.0))],
+    points=[
+        Point("1", (1.0, 2.0), 0.0, (2.0, 0.0)),
+        Point("0", (0.0, 2.0), -1.0, (0.0, 0.0)),
+        Point("0⁰ − 1", (0.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("0⁻¹ − 1", (0.0, -1.0), np.inf, (-np.inf, -np.inf)),
+    ],
 )
 register_op("exp10", unary(), reference=from_scipy("exp10"), dtypes=REAL)
 

@@ -35,6 +35,7 @@ for name, limits, slope in (
     ("arcsinh_slope", anywhere, lambda x: 1 / np.hypot(1, x)),
     ("arccosh_slope", above, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
     ("arctanh_slope", inside, lambda x: 1 / (1 - x * x)),
+    ("tanh_slope", anywhere, lambda x: 1 / np.square(np.cosh(x))),
 ):
     register_op(name, unary(*limits), reference=slope, dtypes=("float64", "float32", "float16"))
 
