@@ -8,8 +8,9 @@ from ..backends.dtypes import accumulator, is_floating
 from ..core import modes
 from ..fusion import launch
 from ..fusion.trace import place
+from ..ops.softmax import NEARLY_ALL
 from .install import on_gpu
-from .rows import sum_
+from .rows import less_the_largest, sum_
 
 _MOST = 1 << 16  # targets that one block adds up
 
@@ -52,8 +53,9 @@ def loss_words(x: Any, index: Any, scale: Any) -> list:
     """
     x = x.astype(scale.dtype)
     top = x.max(axis=-1, keepdims=True)
-    log = np.log(np.exp(x - top).sum(axis=-1, keepdims=True))
-    picked = np.where(place(x) == index, x - top, 0).sum(axis=-1, keepdims=True)
+    shifted = less_the_largest(x, top)
+    log = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    picked = np.where(place(x) == index, shifted, 0).sum(axis=-1, keepdims=True)
     losses = np.where(scale == 0, 0, (log - picked) * scale)
     return [np.where(index < 0, np.nan, losses), log + top]
 
@@ -77,8 +79,15 @@ def cross_entropy_index(x: Any, index: Any, scale: Any, *, total: bool = True) -
 
 def dx_words(x: Any, a: Any, lse: Any, index: Any) -> list:
     """a (softmax x − onehot index), 0 in a row where a is 0."""
-    p = np.exp(x.astype(lse.dtype) - lse) - np.where(place(x) == index, 1, 0).astype(lse.dtype)
-    return [np.where(a == 0, 0, p * a.astype(lse.dtype)).astype(x.dtype)]
+    x, dtype = x.astype(lse.dtype), x.dtype
+    endless, infinite = lse == np.inf, (x == np.inf).astype(lse.dtype)
+    several = np.where(endless, infinite.sum(axis=-1, keepdims=True), 1)
+    p = np.where(endless, infinite / several, np.exp(x - np.where(endless, 0, lse)))
+    target = place(x) == index
+    others = np.where(target, 0, p)
+    rest = others.sum(axis=-1, keepdims=True)
+    y = np.where(target, np.where(p > NEARLY_ALL, -rest, p - 1), others)
+    return [np.where(a == 0, 0, y * a.astype(lse.dtype)).astype(dtype)]
 
 
 @on_gpu("cross_entropy_dx")

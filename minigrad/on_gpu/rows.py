@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
 from ..fusion.launch import shaped
+from ..ops.softmax import NEARLY_ALL
 from .install import on_gpu
 
 _LONGEST = 1 << 16  # elements that one block of threads adds up
@@ -19,7 +20,14 @@ def _shifted(x: Any) -> tuple:
     """(x − max x, whether the row is all −∞), as softmax.py has them."""
     top = x.max(axis=-1, keepdims=True)
     masked = top == -np.inf
-    return x - np.where(masked, 0, top), masked
+    return less_the_largest(x, np.where(masked, 0, top)), masked
+
+
+def less_the_largest(x: Any, top: Any) -> Any:
+    """x − top; where that is +∞, 0 for what is +∞ and −∞ for all else."""
+    endless = top == np.inf
+    limit = np.where(x == np.inf, 0, -np.inf).astype(x.dtype)
+    return np.where(endless, limit, x - np.where(endless, 0, top))
 
 
 def softmax(x: Any) -> list:
@@ -30,7 +38,15 @@ def softmax(x: Any) -> list:
 
 
 def softmax_dx(a: Any, p: Any) -> list:
-    return [p * (a - (a * p).sum(axis=-1, keepdims=True))]
+    return [_settled(p * (a - (a * p).sum(axis=-1, keepdims=True)), p)]
+
+
+def _settled(y: Any, p: Any) -> Any:
+    """y, which adds up to 0, with minus the sum of the others where p is nearly 1 (softmax.py)."""
+    whole = np.abs(np.abs(p).sum(axis=-1, keepdims=True) - 1) < 1e-3
+    places = (p > NEARLY_ALL) & whole
+    y = np.where(places, 0, y)
+    return np.where(places, -y.sum(axis=-1, keepdims=True), y)
 
 
 def log_softmax(x: Any) -> list:
@@ -41,7 +57,8 @@ def log_softmax(x: Any) -> list:
 
 
 def log_softmax_dx(a: Any, log_p: Any, masked: Any) -> list:
-    y = a - np.exp(log_p) * a.sum(axis=-1, keepdims=True)
+    p = np.exp(log_p)
+    y = _settled(a - p * a.sum(axis=-1, keepdims=True), p)
     return [np.where(masked, 0, y)]
 
 

@@ -68,9 +68,10 @@ log1p = elementwise(
 )  # fmt: skip
 
 
-def _share(a: Any, b: Any, y: Any) -> Any:
-    """a's share of the sum, eᵃ/(eᵃ + eᵇ) = σ(a − b); 0 where both are −∞."""
-    return op.sigmoid(a - np.where(y == -np.inf, 0, b))
+def _ahead(a: Any, b: Any, y: Any) -> Any:
+    """a − b, of which σ is a's share of the sum eᵃ + eᵇ; −∞ where both are −∞, 0 where both +∞."""
+    both = np.logical_and(a == np.inf, b == np.inf)
+    return np.where(both, 0, a) - np.where(np.logical_or(both, y == -np.inf), 0, b)
 
 
 def _logaddexp(a: Any, b: Any) -> Any:
@@ -99,23 +100,19 @@ logaddexp = elementwise(
     _logaddexp,
     name="logaddexp",
     numpy=np.logaddexp,
-    da=lambda a, b, y: _share(a, b, y),
-    db=lambda a, b, y: _share(b, a, y),
+    da=lambda a, b, y: op.sigmoid(_ahead(a, b, y)),
+    db=lambda a, b, y: op.sigmoid(_ahead(b, a, y)),
     doc="""y = log(eᵃ + eᵇ) ;  ∂y/∂a = σ(a − b), ∂y/∂b = σ(b − a)
 
-    Two arguments of −∞ give −∞ with gradient 0.
+    Two arguments of −∞ give −∞ with gradient 0, two of +∞ share alike.
     """,
 )
 
 
-def _share2(a: Any, b: Any, y: Any) -> Any:
-    return op.sigmoid((a - np.where(y == -np.inf, 0, b)) * LN2)
-
-
 logaddexp2 = elementwise(
     np.logaddexp2,
-    da=lambda a, b, y: _share2(a, b, y),
-    db=lambda a, b, y: _share2(b, a, y),
+    da=lambda a, b, y: op.sigmoid(_ahead(a, b, y) * LN2),
+    db=lambda a, b, y: op.sigmoid(_ahead(b, a, y) * LN2),
     doc="y = log₂(2ᵃ + 2ᵇ) ;  ∂y/∂a = 2ᵃ/(2ᵃ + 2ᵇ), likewise b; two −∞ give −∞, gradient 0",
 )
 

@@ -15,10 +15,12 @@ from ...core.errors import describe
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
-from ..axes import array_like
+from ..axes import array_like, module_of
 from ..batching import apart, full, merged
 from ..blocks import in_blocks, long_runs, part, scratch, single
+from ..elementwise.selection import keep
 from ..row_sums import SHORT_ROW, largest_over, sum_over
+from ..softmax import NEARLY_ALL, less_the_largest, softmax_dx
 from .reduction import check_reduction, reduced
 from .targets import check_weight, class_targets, smoothed_targets
 
@@ -63,7 +65,8 @@ def _lse_and_losses(x, index, dtype, memory=None):
     memory: for intermediate results, an array of x's shape and of this dtype
     """
     top = largest_over(x, (1,)).astype(dtype, copy=False)
-    e = np.subtract(x, top, out=memory)
+    e = array_module(x).empty(x.shape, dtype) if memory is None else memory
+    less_the_largest(x, top, e)
     picked = _at(e, index)
     log = np.log(sum_over(np.exp(e, out=e), (1,), dtype))
     return log + top, log - picked
@@ -73,7 +76,7 @@ def _of_few_classes(x, index):
     """The same of a matrix x with short rows: by columns, as NumPy begins anew with each row."""
     a = x.T.copy()
     top = np.maximum.reduce(a)
-    a -= top
+    less_the_largest(a, top, a)
     picked = a[index[:, 0], np.arange(len(x))]
     log = np.log(np.add.reduce(np.exp(a, out=a)))
     return (log + top)[:, None], (log - picked)[:, None]
@@ -108,7 +111,7 @@ def cross_entropy_index_gx(g, x, lse, index, scale):
 def cross_entropy_dx(a, x, lse, index):
     """y = a (p − onehot index), p = exp(x − lse) = softmax x ;  a (N, ...), x (N, C, ...)
 
-    ga = Σ_c p g − g_index ;  gx = a p (g − Σ_c p g). lse is there to save a pass; the rules see p
+    p − 1 near 0 is minus the sum of the other p. ga = Σ_c p g − g_index ;  gx = a p (g − Σ_c p g). lse is there to save a pass; the rules see p
     as the function softmax x, so higher derivatives are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
@@ -130,28 +133,55 @@ def _dx_of(x, a, lse, index, y=None):
     a, lse and index (N, 1, ...); y: memory for the result
     """
     xp = array_module(x)
-    y = np.subtract(x, lse, out=y)
+    some_endless = xp is not np or (lse.size and not lse.item(lse.argmax()) < np.inf)  # or NaN
+    y = np.subtract(x, np.where(lse == np.inf, 0, lse) if some_endless else lse, out=y)
     np.exp(y, out=y)
+    if some_endless:
+        y[...] = _where_endless(x, lse, y)
     if y.ndim == 2:
-        y[xp.arange(len(y)), index[:, 0]] -= 1
+        rows, columns = xp.arange(len(y)), index[:, 0]
+        picked = y[rows, columns]
+        y[rows, columns] = 0
+        y[rows, columns] = _less_1(picked, y)
     else:
-        np.put_along_axis(y, index, np.take_along_axis(y, index, 1) - 1, 1)
+        picked = np.take_along_axis(y, index, 1)
+        np.put_along_axis(y, index, 0, 1)
+        np.put_along_axis(y, index, _less_1(picked, y), 1)
     y *= a
     if xp is not np or not _all_count(a):
         y[...] = np.where(a == 0, 0, y)
     return y
 
 
+def _where_endless(x, lse, y):
+    """y, but the limit where logits are +∞: these share alike."""
+    infinite, endless = x == np.inf, lse == np.inf
+    count = infinite.sum(1, keepdims=True)
+    return np.where(endless, infinite / np.where(endless, count, 1), y).astype(y.dtype)
+
+
+def _less_1(picked, others):
+    """p − 1 of the targets' shares p: where they are nearly 1, minus the sum of the others."""
+    y = picked - 1
+    near = picked > NEARLY_ALL
+    if array_module(near) is np and not near.any():
+        return y
+    sums = sum_over(others, (1,), others.dtype).reshape(y.shape)
+    return np.where(near, -sums, y)
+
+
 @cross_entropy_dx.vjp("a")
 def cross_entropy_dx_ga(g, x, index):
-    return op.sum(op.softmax(x, axis=1) * g, axis=1) + nll_pick(g, index)
+    # Σ over the others of p (g − g_index): p − 1 has no digits where p is near 1
+    g = g + op.expand_dims(nll_pick(g, index), axis=1)
+    classes = module_of(x).arange(x.shape[1]).reshape((-1, *(1,) * (x.ndim - 2)))
+    return op.sum(keep(op.softmax(x, axis=1), classes != index) * g, axis=1)
 
 
 @cross_entropy_dx.vjp("x")
 def cross_entropy_dx_gx(g, a, x):
-    p = op.softmax(x, axis=1)
     a = a.reshape((a.shape[0], 1, *a.shape[1:]))
-    return a * p * (g - op.sum(p * g, axis=1, keepdims=True))
+    return softmax_dx(a * g, op.softmax(x, axis=1), axis=1)
 
 
 @primitive(constants=["index", "scale"])

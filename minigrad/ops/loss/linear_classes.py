@@ -22,7 +22,8 @@ from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
 from ..blocks import on_threads, scratch, spans
 from ..row_sums import largest_over, sum_over
-from .classes import cross_entropy, targets_of
+from ..softmax import NEARLY_ALL
+from .classes import cross_entropy, cross_entropy_dx_ga, targets_of
 from .reduction import check_reduction
 
 __all__ = ["linear_cross_entropy"]
@@ -98,68 +99,103 @@ def linear_nll(x, w, index, b: Any = None):
 
 @linear_nll.vjp
 def linear_nll_gradients(g, y, x, w, index, b, needs):
-    d = np.zeros_like(y[1]) if g[0] is None else g[0]
+    a, d = (np.zeros_like(y[1]) if v is None else v for v in reversed(g))
     wanted = (needs[0], needs[1], needs[3])
-    gx, gw, gb = linear_nll_grads(plus(*g), d, x, w, index, y[1], b, wanted=wanted)
-    return [a if has else None for a, has in zip((gx, gw, None, gb), needs, strict=True)]
+    gx, gw, gb = linear_nll_grads(a, d, x, w, index, y[1], b, wanted=wanted)
+    return [v if has else None for v, has in zip((gx, gw, None, gb), needs, strict=True)]
 
 
 @primitive(arrays="a d x w index lse b", constants=["index", "lse"], outputs=3)
 def linear_nll_grads(a, d, x, w, index, lse, b: Any = None, *, wanted=(True, True, True)):
-    """(G w, Gᵀ x, Σ_n G) with G_nc = a_n p_nc − d_n [c = index_n], p = exp(z − lse) = softmax z
+    """(G w, Gᵀ x, Σ_n G), G_nc = a_n p_nc + d_n (p_nc − [c = index_n]), p = exp(z − lse)
 
-    a and d (N,): the cotangents of all of lse and of the target's logit. What is not `wanted` is
-    empty. lse is there to save a pass; the rules see p as the function softmax(x wᵀ + b), and hold
-    all logits, so that derivatives of every order follow from theirs.
+    a and d (N,): the cotangents of lse and of y. What is not `wanted` is empty. p − 1 near 0 is
+    minus the sum of the other p. lse is there to save a pass; the rules see p as the function
+    softmax(x wᵀ + b), and hold all logits, so that derivatives of every order follow from theirs.
     """
     _check(x, w, index, b)
     xp, dtypes = array_module(x), (x.dtype, w.dtype, w.dtype if b is None else b.dtype)
     a, d, x = (v.astype(lse.dtype, copy=False) for v in (a, d, x))
     shapes = x.shape, w.shape, w.shape[:1]
-    gx, gw, gb = (
+    grads = [
         xp.zeros(shape if wants else 0, lse.dtype)
         for shape, wants in zip(shapes, wanted, strict=True)
-    )
+    ]
     idle = (a == 0) & (d == 0)  # whose gradient is 0, whatever x holds
     samples, classes = _blocks(x, w)
     for rows in samples:
+        both, of_d = (a + d)[rows, None], d[rows, None]
+        others, near = xp.zeros_like(both), xp.zeros(both.shape, bool)
         for columns in classes:
             g = _logits(x[rows], w[columns], None if b is None else b[columns])
             g -= lse[rows, None]
             np.exp(g, out=g)
-            g *= a[rows, None]
             inside, place = _at_target(index[rows], columns)
-            picked = np.take_along_axis(g, place, 1) - np.where(inside, d[rows, None], 0)
-            np.put_along_axis(g, place, picked, 1)
+            share = np.take_along_axis(g, place, 1)
+            now = inside & (share > NEARLY_ALL)
+            g *= both
+            picked = share * both - np.where(inside, of_d, 0)
+            np.put_along_axis(g, place, np.where(now, 0, picked), 1)
             np.copyto(g, 0, where=idle[rows, None])
-            if wanted[0]:
-                gx[rows] += np.matmul(g, w[columns].astype(g.dtype, copy=False))
-            if wanted[1]:
-                gw[columns] += np.matmul(g.T, x[rows])
-            if wanted[2]:
-                gb[columns] += g.sum(0)
-    pairs = zip((gx, gw, gb), dtypes, strict=True)
+            others += sum_over(g, (1,), g.dtype)
+            near |= now
+            _add_products(grads, g, x, w, rows, columns, wanted)
+        if xp is not np or near.any():
+            late = np.where(near & ~idle[rows, None], a[rows, None] - others, 0)
+            _add_targets(grads, late, near[:, 0], x[rows], w, index[rows], rows, wanted)
+    pairs = zip(grads, dtypes, strict=True)
     return tuple([v.astype(dtype, copy=False) for v, dtype in pairs])
 
 
+def _add_products(
+    grads: list, g: Any, x: Any, w: Any, rows: slice, columns: slice, wanted: tuple
+) -> None:
+    """G's share of a block in the gradients of x, w and b."""
+    gx, gw, gb = grads
+    if wanted[0]:
+        gx[rows] += np.matmul(g, w[columns].astype(g.dtype, copy=False))
+    if wanted[1]:
+        gw[columns] += np.matmul(g.T, x[rows])
+    if wanted[2]:
+        gb[columns] += g.sum(0)
+
+
+def _add_targets(
+    grads: list, g: Any, near: Any, x: Any, w: Any, index: Any, rows: slice, wanted: tuple
+) -> None:
+    """That of the targets alone, G at them being g (n, 1), for the rows that are near."""
+    xp = array_module(x)
+    chosen = np.flatnonzero(near) if xp is np else slice(None)  # a GPU would be waited for
+    g, x, index = g[chosen], x[chosen], index[chosen]
+    gx, gw, gb = grads
+    if wanted[0]:
+        own = xp.arange(rows.start, rows.stop)[chosen]
+        gx[own] += g * w[index].astype(g.dtype, copy=False)
+    if wanted[1]:
+        xp.add.at(gw, index, g * x)
+    if wanted[2]:
+        xp.add.at(gb, index, g[:, 0])
+
+
 @linear_nll_grads.vjp
-def linear_nll_grads_rule(g, a, d, x, w, index, b, wanted, needs):
-    """With D the cotangent of G, (g₁ wᵀ + x g₂ᵀ + g₃): ga = Σ_c p D, gd = −D_index, and of the
-    logits E = a p (D − Σ p D), which like G goes on to x, w and b.
+def linear_nll_grads_rule(g, a, d, x, w, index, lse, b, wanted, needs):
+    """With D the cotangent of G, (g₁ wᵀ + x g₂ᵀ + g₃): ga = Σ_c p D, gd = Σ_c p (D − D_index), and
+    of the logits E = (a + d) p (D − Σ p D), which like G goes on to x, w and b.
     """
     gx, gw, gb = (v if wants else None for v, wants in zip(g, wanted, strict=True))
     place = index.reshape((-1, 1))
-    p = op.softmax(op.linear(x, w, b), axis=1)
-    of_g = op.expand_dims(a, axis=1) * p + op.nll_spread(d, place, classes=w.shape[0])
+    z = op.linear(x, w, b)
+    p = op.softmax(z, axis=1)
     of_x = None if gx is None else op.matmul(gx, w.T)
     of_w = None if gw is None else op.matmul(x, gw.T)
-    both = plus(plus(of_x, of_w), gb)
-    both = op.broadcast_to(both, shape=p.shape)
-    level = op.sum(p * both, axis=1)
-    e = op.expand_dims(a, axis=1) * p * (both - op.expand_dims(level, axis=1))
+    both = op.broadcast_to(plus(plus(of_x, of_w), gb), shape=p.shape)
+    of_g = op.expand_dims(a, axis=1) * p + op.cross_entropy_dx(
+        d, z, op.expand_dims(lse, axis=1), place
+    )
+    e = op.softmax_dx(op.expand_dims(a + d, axis=1) * both, p, axis=1)
     found = [
-        level,
-        op.nll_pick(both, place),
+        op.sum(p * both, axis=1),
+        cross_entropy_dx_ga(both, z, place),
         plus(op.matmul(e, w), None if gw is None else op.matmul(of_g, gw)),
         plus(op.matmul(e.T, x), None if gx is None else op.matmul(of_g.T, gx)),
         None,

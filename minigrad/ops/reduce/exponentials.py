@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import common_dtype, finfo, is_differentiable
+from ...backends.dtypes import common_dtype, is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
@@ -12,11 +12,12 @@ from ..batching import along, both_along, reduction
 __all__ = ["logcumsumexp", "logsumexp"]  # with weights: mg.special.logsumexp
 
 
-@primitive(residuals=["top"])
+@primitive
 def logsumexp(x, axis=None, keepdims=False):
-    """y = log Σ exp x over `axis` ;  gx = g exp x / Σ exp x, all taken relative to the largest x.
+    """y = log Σ exp x over `axis` ;  gx = g softmax x
 
-    All −inf (also: no elements) gives −inf and the gradient 0.
+    All −inf (also: no elements) gives −inf and the gradient 0; where elements are +inf these share
+    g alike.
     """
     z = widen(as_floating(x))  # the difference of two unsigned integers could wrap round
     # of no elements there is no largest; their sum, 0, has the right shape
@@ -25,16 +26,14 @@ def logsumexp(x, axis=None, keepdims=False):
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         y = np.log(op.sum.forward(np.exp(z - top), axis=axis, keepdims=True)) + top
     y = y if keepdims else np.squeeze(y, axis)
-    return y.astype(x.dtype) if is_differentiable(x.dtype) else y, top
+    return y.astype(x.dtype) if is_differentiable(x.dtype) else y
 
 
 @logsumexp.vjp("x")
-def logsumexp_dx(g, x, top, axis, keepdims):
+def logsumexp_dx(g, x, axis, keepdims):
     # not exp(x − y): the rounding of y, 0.25 for a float16 near 1,000, would be an exponent
-    e = np.exp(widen(x) - top)
-    total = op.sum(e, axis=axis, keepdims=True)
-    share = e / np.where(total == 0, 1, total)
-    return widen(keep_axes(g, x.shape, axis, keepdims)) * share.conj()
+    share = op.softmax(widen(x), axis=axis).conj()
+    return widen(keep_axes(g, x.shape, axis, keepdims)) * share
 
 
 @primitive(residuals=["top"])
@@ -64,8 +63,10 @@ def weighted_logsumexp_db(g, a, b, top, axis, keepdims):
 
 
 def _relative(a, b, top):
-    """exp(a − top); where b is 0 it does not overflow and is not NaN, that 0 times it be 0."""
-    z = a - top
+    """exp(a − top), 1 where both are infinite; where b is 0 it does not overflow and is not NaN,
+    that 0 times it be 0."""
+    endless = np.logical_and(a == np.inf, top == np.inf)
+    z = np.where(endless, 0, a) - np.where(endless, 0, top)
     largest = float(np.log(np.finfo(z.dtype).max))
     return np.exp(np.where((b != 0) | (z <= largest), z, largest))
 
@@ -79,11 +80,11 @@ def _shares(a, b, top, axis, weight):
 
 
 def _weighted_sum(a, b, axis):
-    """(Σ b exp(a − top), top), top the largest a of a weight that is not 0, or 0 if not finite."""
+    """(Σ b exp(a − top), top), top the largest a of a weight that is not 0, or 0 if −∞ or NaN."""
     a, b = widen(as_floating(a)), widen(as_floating(b))
     counted = np.where(b == 0, -np.inf, a)
     top = (np.max if a.size else np.sum)(counted, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
+    top = np.where(top > -np.inf, top, 0)
     return np.sum(b * _relative(a, b, top), axis=axis, keepdims=True), top
 
 
@@ -106,8 +107,7 @@ def logcumsumexp(x, axis=-1):
     x = x if is_differentiable(x.dtype) else x.astype(np.float64)
     z, axis = _line(widen(x), axis)
     top = _running_maximum(z.real, axis)
-    largest = float(finfo(top.dtype).max)
-    top = np.where(top == -np.inf, 0, np.minimum(top, largest))  # nothing but −inf so far: 0 terms
+    top = np.where(top == -np.inf, 0, top)  # nothing but −inf so far: 0 terms
     _, _, total = _running_sums(z, top, axis)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         return (np.log(total) + top).astype(x.dtype), top
@@ -141,8 +141,13 @@ def _running_maximum(x, axis):
 
 def _running_sums(x, top, axis):
     """e_k = exp(x_k − top_k), exp(top_{k−1} − top_k), and the sums Σ_{j≤k} exp(x_j − top_k)."""
+    before = np.roll(top, 1, axis)
+    endless = top == np.inf
     with np.errstate(over="ignore"):  # to −∞, of which the exponential is the right 0
-        e, fade = np.exp(x - top), np.exp(np.minimum(np.roll(top, 1, axis) - top, 0))
+        fade = np.exp(np.minimum(np.where(endless, 0, before) - np.where(endless, 0, top), 0))
+        fade = np.where(endless, before == np.inf, fade).astype(top.dtype)
+        endless = np.logical_and(endless, x == np.inf)
+        e = np.exp(np.where(endless, 0, x) - np.where(endless, 0, top))
     return e, fade, op.linear_recurrence(fade, e, axis=axis)
 
 

@@ -345,7 +345,10 @@ INF = np.inf
 
 
 def _log_softmax(x, axis=-1):
-    x = x - x.max(axis, keepdims=True, initial=-1e30)
+    """Of a row with +∞ the limit: 0 in place of that, −∞ of all else, as they are to each other."""
+    top = x.max(axis, keepdims=True, initial=-1e30)
+    limit = np.where(x == INF, 0, -INF)
+    x = np.where(top == INF, limit, x - np.where(top == INF, 0, top))
     return x - np.log(np.exp(x).sum(axis, keepdims=True))
 
 

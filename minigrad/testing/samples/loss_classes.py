@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
+from .activation import _log_softmax as log_softmax
 from .forms import REAL, normal
 
 REDUCTIONS = ({}, {"reduction": "sum"}, {"reduction": "none"})
 
 
 def _log_softmax(x):
-    z = x - x.max(1, keepdims=True)
-    return z - np.log(np.exp(z).sum(1, keepdims=True))
+    return log_softmax(x, 1)
 
 
 def reduced(y, reduction, count=None):
