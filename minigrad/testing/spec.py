@@ -71,6 +71,7 @@ class OpSpec:
     conditioned     why K16 allows values and derivatives, beside some ULP, what they change by when
                 x moves by one ULP: near its zeros and poles and in its far tails a function
                 magnifies any rounding of x
+    tails       why K32 looks at first derivatives alone: what the second ones are made of
     skips       check id -> the reason why it does not apply
     nan_alone   why K12 puts in NaN and no other special value: what the reference says at infinity
                 and other ends is another convention, or nothing; a NaN must reach the result
@@ -92,6 +93,7 @@ class OpSpec:
     dtypes: tuple[str, ...] = ("float64", "float32", "float16")
     mp: Callable | None = None
     conditioned: str = ""
+    tails: str = ""
     skips: dict[str, str] = field(default_factory=dict)
     nan_alone: str = ""
     nan_hidden: str = ""
