@@ -1,4 +1,5 @@
-"""Wrong rules at the ends of the number line: at infinity, at huge and at subnormal numbers."""
+"""Wrong rules at the ends of the number line, and on the way there: in tails, at infinity, at huge
+and at subnormal numbers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -94,7 +95,59 @@ _COMPILED: list[Plant] = [
         while_wrong=lambda: _written("sign", "{0} / abs({0})"),
     ),
 ]  # fmt: skip
+
+
+def _sech_squared(g, x):
+    e = np.exp(-np.abs(x))
+    return g * np.square(2 * e / (1 + e * e))
+
+
+def _bump(g, x):
+    e = np.exp(-np.abs(x))
+    return g * (e / np.square(1 + e))
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _shares(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _by_differences(g, y):
+    """y (g − Σ g y), which for y near 1 is the difference of equals."""
+    return y * (g - (g * y).sum(axis=-1, keepdims=True))
+
+
+def _by_the_others(g, y):
+    """The same, first less what the largest share has: Σ y is 1."""
+    top = y == y.max(axis=-1, keepdims=True)
+    g = g - (g * top).sum(axis=-1, keepdims=True)
+    return y * (g - (g * y).sum(axis=-1, keepdims=True))
+
+
+_BOTH = ("float64", "float32")
+
+
 ENDS: list[Plant] = [
+    plant(
+        "flat", "the slope of tanh as 1 − y², 0 once y has rounded to 1", forward=np.tanh,
+        kind="elementwise", samples=vectors(5), dtypes=_BOTH,
+        wrong=_TANH, right={"x": _sech_squared},
+    ),
+    plant(
+        "flat above alone", "the slope of the sigmoid as y (1 − y), with no digits far above 0",
+        forward=_sigmoid, kind="elementwise", samples=vectors(5), dtypes=_BOTH,
+        wrong={"x": lambda g, y: g * y * (1 - y)},
+        right={"x": _bump},
+    ),
+    plant(
+        "nearly all", "the gradient of softmax by g − Σ g y, for a y that has rounded to 1",
+        forward=_shares, samples=vectors(5, (3, 4)), dtypes=_BOTH,
+        wrong={"x": _by_differences}, right={"x": _by_the_others},
+    ),
     *(_COMPILED if optional("numba") is not None else ()),
     plant(
         "limits by name", "a fused function overlooks the limits of clip that are given by name",

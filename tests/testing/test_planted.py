@@ -103,6 +103,11 @@ def test_k28_alone_finds_what_only_nests_of_transforms_show(name):
     assert judge(BY_NAME[name]).caught_by == ("K28",)
 
 
+@pytest.mark.parametrize("name", ["flat", "flat above alone", "nearly all"])
+def test_k32_alone_finds_slopes_that_have_no_digits_in_a_tail(name):
+    assert judge(BY_NAME[name]).caught_by == ("K32",)
+
+
 def test_k28_alone_finds_that_gelus_partial_is_dropped_in_nests():
     load_samples()
     registry.gelu.plans.clear()  # the twin with residuals, which is made when first asked for

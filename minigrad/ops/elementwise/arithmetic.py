@@ -8,7 +8,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import in_wide, widen
 from .selection import keep
-from .support import with_fractions, zero
+from .support import recorded, with_fractions, zero
 
 __all__ = [
     "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
@@ -147,10 +147,22 @@ copysign = elementwise(
 )
 
 
+def _hypot_slope(a: Any, b: Any, y: Any = None) -> Any:
+    y = np.hypot(a, b) if y is None else y
+    return keep(a / _or_one(y), y != 0)
+
+
+hypot_slope = elementwise(  # an op of its own, as 1/y − a²/y³ has no digits for a far above b
+    _hypot_slope,
+    name="hypot_slope",
+    da=lambda a, b: _hypot_slope(np.square(hypot_slope(b, a)), 0, hypot(a, b)),
+    db=lambda a, b: -_hypot_slope(hypot_slope(a, b) * hypot_slope(b, a), 0, hypot(a, b)),
+    doc="y = a/h, h = √(a² + b²) ;  ∂y/∂a = b²/h³, ∂y/∂b = −a b/h³, all 0 at (0, 0)",
+)
 hypot = elementwise(
     np.hypot,
-    da=lambda a, y: keep(a / _or_one(y), y != 0),
-    db=lambda b, y: keep(b / _or_one(y), y != 0),
+    da=lambda a, b, y: hypot_slope(a, b) if recorded(a, b, y) else _hypot_slope(a, b, y),
+    db=lambda a, b, y: hypot_slope(b, a) if recorded(a, b, y) else _hypot_slope(b, a, y),
     doc="y = √(a² + b²) ;  ∂y/∂a = a/y, ∂y/∂b = b/y, both 0 at (0, 0)",
 )
 

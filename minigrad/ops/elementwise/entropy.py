@@ -6,6 +6,7 @@ import numpy as np
 
 from ...backends.dtypes import finfo
 from ...core.primitive import elementwise
+from ...core.registry import op
 from ..axes import widen
 from .selection import keep
 from .support import in_float32, of_several, special_function
@@ -100,11 +101,23 @@ def _pseudo_huber_dr(delta: Any, r: Any) -> Any:
     return np.where(np.abs(r) > delta, delta * (r / h), r * (delta / h))
 
 
+def _cubed(a: Any, b: Any) -> Any:
+    share = op.hypot_slope(a, b)
+    return share * share * share
+
+
+pseudo_huber_slope = elementwise(
+    _pseudo_huber_dr,
+    name="pseudo_huber_slope",
+    ddelta=lambda delta, r: _cubed(r, delta),
+    dr=lambda delta, r: _cubed(delta, r),
+    doc="y = δ r/h, h = √(δ² + r²) ;  ∂y/∂δ = r³/h³, ∂y/∂r = δ³/h³",
+)
 pseudo_huber = elementwise(
     lambda delta, r: of_several("pseudo_huber", delta, r),
     name="pseudo_huber",
     ddelta=_pseudo_huber_ddelta,
-    dr=_pseudo_huber_dr,
+    dr=lambda delta, r: pseudo_huber_slope(delta, r),
     doc="""y = δ (h − δ), h = √(δ² + r²) ;  ∂y/∂r = δ r/h, ∂y/∂δ = (h − δ)²/h
 
     A smooth function between r²/2 for r far below δ and δ |r|; ∞ for δ < 0.

@@ -8,10 +8,9 @@ import numpy as np
 from ...backends.dtypes import finfo
 from ...core.primitive import elementwise, primitive
 from ...core.registry import op
-from ...core.tensor import Tensor
 from ..axes import in_wide
 from .selection import keep
-from .support import with_fractions
+from .support import recorded, with_fractions
 
 __all__ = ["float_power", "pow", "power"]
 
@@ -43,11 +42,6 @@ def _whole_power(a: Any, n: Any) -> Any:
     return np.copysign(y, a) if n % 2 else y
 
 
-def _recorded(*values: Any) -> bool:
-    """Whether a rule is run on tensors, to be differentiated again."""
-    return any(isinstance(x, Tensor) for x in values)
-
-
 def power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS or type(b) is bool:
@@ -59,7 +53,7 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
             half = pow(a, (b - 1) / 2)
             return g * (b * half * half)
         return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
-    if _recorded(g, a, b):
+    if recorded(g, a, b):
         return g * power_derivative(a, b, by_a=1)
     if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
         b = b.astype(np.result_type(b.dtype, np.int8))
@@ -73,7 +67,7 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
 def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
     """aᵇ log a; at a = 0 its limit, which is 0, or −∞ for an infinite y; NaN for a negative base
     where y is real."""
-    if _recorded(g, y, a, b):
+    if recorded(g, y, a, b):
         return g * power_derivative(a, b, by_b=1)
     a = with_fractions(a)
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base

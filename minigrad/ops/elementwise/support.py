@@ -9,11 +9,17 @@ import numpy as np
 
 from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import accumulator, common_dtype, is_differentiable
+from ...core.tensor import Tensor
 
 
 def zero(g: Any) -> Any:
     """The product of g with a derivative that is 0: exact, also where g is infinite."""
     return np.zeros_like(g)
+
+
+def recorded(*values: Any) -> bool:
+    """Whether a rule is run on tensors, to be differentiated again."""
+    return any(isinstance(x, Tensor) for x in values)
 
 
 def in_float32(forward: Callable) -> Callable:

@@ -111,8 +111,9 @@ def cross_entropy_index_gx(g, x, lse, index, scale):
 def cross_entropy_dx(a, x, lse, index):
     """y = a (p − onehot index), p = exp(x − lse) = softmax x ;  a (N, ...), x (N, C, ...)
 
-    p − 1 near 0 is minus the sum of the other p. ga = Σ_c p g − g_index ;  gx = a p (g − Σ_c p g). lse is there to save a pass; the rules see p
-    as the function softmax x, so higher derivatives are right.
+    p − 1 near 0 is minus the sum of the other p. ga = Σ_c p g − g_index ;  gx = a p (g − Σ_c p g).
+    lse is there to save a pass; the rules see p as the function softmax x, so higher derivatives
+    are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
     if single(x):

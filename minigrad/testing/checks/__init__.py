@@ -1,4 +1,4 @@
-"""The checks K1–K31 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K33 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
@@ -26,6 +26,7 @@ from . import (
     sizes,
     special,
     spread,
+    tails,
     tied,
 )
 from .base import Check
@@ -62,6 +63,7 @@ CHECKS: tuple[Check, ...] = (
     edges.k29,
     cuts.k30,
     scales.k31,
+    tails.k32,
 )
 
 __all__ = ["CHECKS", "Check"]

@@ -124,8 +124,9 @@ register_op(
             (-1.0, {"by_b": 2}, np.inf), (0.0, {"by_b": 2}, 0.0), (0.5, {"by_b": 2}, 0.0),
             (-1.0, {"by_a": 1, "by_b": 1}, np.inf), (0.0, {"by_a": 1, "by_b": 1}, np.inf),
             (0.5, {"by_a": 1, "by_b": 1}, -np.inf), (1.0, {"by_a": 1, "by_b": 1}, -np.inf),
-            (1.5, {"by_a": 1, "by_b": 1}, 0.0), (0.5, {"by_a": 2}, -np.inf), (1.0, {"by_a": 2}, 0.0),
-            (2.0, {"by_a": 2}, 2.0), (0.0, {"by_a": 2}, 0.0), (1.0, {"by_a": 1}, 1.0),
+            (1.5, {"by_a": 1, "by_b": 1}, 0.0), (0.5, {"by_a": 2}, -np.inf),
+            (1.0, {"by_a": 2}, 0.0), (2.0, {"by_a": 2}, 2.0), (0.0, {"by_a": 2}, 0.0),
+            (1.0, {"by_a": 1}, 1.0),
         )
     ],
     nan_alone=NO_DERIVATIVE,
@@ -157,6 +158,13 @@ register_op(
     reference=np.sign,
     dtypes=NUMBERS,
     points=[Point("0", (0.0,), 0.0, (0.0,))],
+)
+register_op(
+    "hypot_slope",
+    binary((0.3, 2), (-2, -0.3)),
+    reference=lambda a, b: a / np.where((a == 0) & (b == 0), 1, np.hypot(a, b)),
+    dtypes=REAL,
+    points=[Point("the origin", (0.0, np.array(0.0)), 0.0, (0.0, 0.0))],
 )
 register_op(
     "copysign",

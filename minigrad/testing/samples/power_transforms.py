@@ -13,6 +13,8 @@ from .integrals import WIDE
 
 POSITIVE = "real for arguments above an end alone"
 
+_SERIES = "those in the parameter are differences of series"
+
 # -- Box and Cox's transform and differences from 1 ------------------------------------------
 
 for _name, _shift in (("boxcox", 0), ("boxcox1p", 1)):
@@ -21,6 +23,7 @@ for _name, _shift in (("boxcox", 0), ("boxcox1p", 1)):
         _name,
         both(binary((0.3 - _shift, 3 - _shift), (-2, 2)), beside((0.5, 2.5), (-0.01, 0.01))),
         reference=from_scipy(_name),
+        tails=_SERIES,
         dtypes=WIDE,
         points=[*_at, Point("an end", (0.0 - _shift, 2.0), -0.5, (0.0, 0.25))],
     )
@@ -30,6 +33,7 @@ for _name, _shift in (("inv_boxcox", 0), ("inv_boxcox1p", 1)):
         _name,
         both(binary((-0.4, 0.8), (-0.9, 2)), beside((0.5, 2.5), (-0.01, 0.01))),
         reference=from_scipy(_name),
+        tails=_SERIES,
         dtypes=WIDE,
         nan_alone=POSITIVE,
         points=[Point("exp", (1.0, 0.0), _e, (math.e, -math.e / 2))],
@@ -57,6 +61,7 @@ for _name in ("gammaincinv", "gammainccinv"):
         _name,
         binary((0.6, 3), (0.2, 0.8)),
         reference=from_scipy(_name),
+        tails=_SERIES,
         dtypes=WIDE,
         nan_alone=POSITIVE,
         points=[
@@ -70,6 +75,7 @@ for _name in ("betaincinv", "betainccinv"):
         _name,
         several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8)),
         reference=from_scipy(_name),
+        tails=_SERIES,
         dtypes=WIDE,
         nan_alone=POSITIVE,
     )

@@ -107,6 +107,7 @@ register_op(
 register_op(
     "beta",
     binary((0.3, 3), (0.3, 3)),
+    tails="differences of digammas and trigammas, beside a pole",
     reference=from_scipy("beta"),
     dtypes=WIDE,
     nan_alone=POSITIVE,
@@ -144,6 +145,14 @@ register_op(
         Point("both 0", (0.0, 0.0), 0.0, (0.0, 0.0)),
         Point("δ = 0", (0.0, -3.0), 0.0, (3.0, 0.0)),
     ],
+)
+
+register_op(
+    "pseudo_huber_slope",
+    binary((0.3, 2), (-3, 3)),
+    reference=lambda a, b: a * b / np.where((a == 0) & (b == 0), 1, np.hypot(a, b)),
+    dtypes=WIDE,
+    points=[Point("both 0", (0.0, 0.0), 0.0, (0.0, 0.0))],
 )
 
 _UNIT = "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"

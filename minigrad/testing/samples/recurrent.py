@@ -141,6 +141,10 @@ def _errors(gates, states):
     ]
 
 
+_GATES = (
+    "the slopes of gates are 1 − y² and y (1 − y) of what they kept, right in units of 1: more "
+    "would be an array of the size of all gates for each step"
+)
 register_op(
     "lstm_gates",
     of_several(
@@ -151,6 +155,7 @@ register_op(
             (((0, 4), (0, 1)), {}),
         ]
     ),
+    skips={"K32": _GATES},
     reference=_lstm_gates,
     dtypes=REAL,
     errors=[
@@ -186,6 +191,7 @@ register_op(
             lambda rng, dtype, shape: (3 * rng.standard_normal(shape)).astype(dtype),
         ),
     ),
+    skips={"K32": _GATES},
     reference=_gru_gates,
     dtypes=REAL,
     errors=[
@@ -230,6 +236,7 @@ register_op(
     "rnn_scan",
     _rnn_samples,
     large=_long(1, 1),
+    skips={"K32": _GATES},
     reference=_rnn_scan,
     skips={"K31": "products of weights and states of both signs are infinite"},
     dtypes=REAL,
@@ -239,6 +246,7 @@ register_op(
     "lstm_scan",
     of_several(_forms(4, 2)),
     large=_long(4, 2),
+    skips={"K32": _GATES},
     reference=_lstm_scan,
     dtypes=REAL,
     errors=_errors(4, 2),
@@ -247,6 +255,7 @@ register_op(
     "gru_scan",
     of_several(_forms(3, 1, bias=True)),
     large=_long(3, 1),
+    skips={"K32": _GATES},
     reference=_gru_scan,
     dtypes=REAL,
     errors=[

@@ -111,6 +111,7 @@ def _logcumsumexp(x, axis=-1):
 register_op(
     "logcumsumexp",
     over([form for form in ONE_AXIS if form[0] != ()]),
+    tails="how running shares change is what a recurrence adds up, with both signs",
     reference=_logcumsumexp,
     dtypes=COMPLEX,
     points=[
