@@ -140,7 +140,7 @@ PLACES: list[Plant] = [
         "range of single", "√(1 + x²) in the rule is infinite in float32 for an x of 10³⁰",
         forward=_root, kind="elementwise", samples=vectors(5), dtypes=("float64", "float32"),
         wrong={"x": lambda g, x: g * x / np.sqrt(1 + x * x)},
-        right={"x": lambda g, x, y: g * x / y},
+        right={"x": lambda g, x: g * op.hypot_slope(x, 1.0)},
     ),
     plant(
         "a single element", "wrong for one element with an axis", forward=np.sin, right=_SINE,
