@@ -61,7 +61,9 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     # raised by 1 there alone.
     ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
     power = a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0))
-    return g * _finite_if_it_can_be(b * power, power, a, b, by_a=1)
+    # New arrays on the left. Large ones on the right NumPy multiplies in place and the other way
+    # round, and products of complex numbers then have other bits.
+    return _finite_if_it_can_be(power * b, power, a, b, by_a=1) * g
 
 
 def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
@@ -76,7 +78,7 @@ def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
     log = np.log(a + zero) - zero  # negative at 0: of an infinite size −∞
     log = log.item() if type(a) in _NUMBERS else log
     slope = _finite_if_it_can_be(np.where(zero, np.abs(y), y) * log, y, a, b, by_b=1)
-    return keep(g * slope, np.logical_not(np.logical_and(zero, np.abs(y) <= 1)))
+    return keep(slope * g, np.logical_not(np.logical_and(zero, np.abs(y) <= 1)))
 
 
 def _finite_if_it_can_be(slope: Any, power: Any, a: Any, b: Any, **orders: int) -> Any:
