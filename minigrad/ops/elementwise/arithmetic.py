@@ -152,11 +152,17 @@ def _hypot_slope(a: Any, b: Any, y: Any = None) -> Any:
     return keep(a / _or_one(y), y != 0)
 
 
+def _hypot_bend(first: Any, second: Any, a: Any, b: Any) -> Any:
+    """The product of two slopes over h; 0 at infinity, where slopes may be ∞/∞."""
+    h = hypot(a, b)
+    return keep(first * second / _or_one(h), (h != 0) & (h != np.inf))
+
+
 hypot_slope = elementwise(  # an op of its own, as 1/y − a²/y³ has no digits for a far above b
     _hypot_slope,
     name="hypot_slope",
-    da=lambda a, b: _hypot_slope(np.square(hypot_slope(b, a)), 0, hypot(a, b)),
-    db=lambda a, b: -_hypot_slope(hypot_slope(a, b) * hypot_slope(b, a), 0, hypot(a, b)),
+    da=lambda a, b: _hypot_bend(hypot_slope(b, a), hypot_slope(b, a), a, b),
+    db=lambda a, b: -_hypot_bend(hypot_slope(a, b), hypot_slope(b, a), a, b),
     doc="y = a/h, h = √(a² + b²) ;  ∂y/∂a = b²/h³, ∂y/∂b = −a b/h³, all 0 at (0, 0)",
 )
 hypot = elementwise(

@@ -47,9 +47,7 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     if type(b) in _NUMBERS or type(b) is bool:
         if b == 2:  # by far the most frequent: without a copy of a
             return g * (b * a)
-        if (
-            type(b) is float and -1 < b < 0.34 and b != 0
-        ):  # aᵇ⁻¹ may be infinite, and b times it not
+        if type(b) is float and -1 < b < 0.34 and b != 0:  # aᵇ⁻¹ may be infinite, b times it not
             half = pow(a, (b - 1) / 2)
             return g * (b * half * half)
         return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
@@ -60,7 +58,13 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     # Only where b = 0 and a is 0, subnormal or NaN is 0·aᵇ⁻¹ not the right zero. The exponent is
     # raised by 1 there alone.
     ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
-    power = a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0))
+    rest = b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)
+    real = np.result_type(a.dtype, b.dtype).kind != "c"
+    if real and not isinstance(a, np.ndarray | np.generic):  # elsewhere no look at values is free
+        small = (np.abs(b) < 1) & (b != 0) & (a > 0)
+        half = a ** np.where(small, 0.5 * rest, rest)
+        return half * b * np.where(small, half, 1) * g
+    power = a**rest
     # New arrays on the left. Large ones on the right NumPy multiplies in place and the other way
     # round, and products of complex numbers then have other bits.
     return _finite_if_it_can_be(power * b, power, a, b, by_a=1) * g
@@ -86,7 +90,8 @@ def _finite_if_it_can_be(slope: Any, power: Any, a: Any, b: Any, **orders: int) 
     known = isinstance(power, np.ndarray) and power.dtype.char in "efd" and power.size > 0
     if not known or power.item(power.argmax()) < np.inf:
         return slope
-    return op.where(np.isinf(power), power_derivative.forward(a, b, **orders), slope)
+    infinite = np.logical_and(np.isinf(power), a > 0)
+    return op.where(infinite, power_derivative.forward(a, b, **orders), slope)
 
 
 @primitive(kind="elementwise")
@@ -121,16 +126,21 @@ def _derivative(a: Any, b: Any, m: int, n: int) -> Any:
     # aᵇ⁻ᵐ may be infinite, and what it is a factor of not; where it is 0 it outweighs the others
     half = np.power(np.abs(base) if real else base, 0.5 * rest)
     y = keep(half * terms * half, half != 0)
-    y = y * np.power(np.copysign(1, base), rest) if real else y
+    if real:  # the sign, or NaN
+        whole = np.power(base, rest)
+        y = op.where(np.isnan(whole), whole, y * np.copysign(1, whole))
     return op.where(zero, _at_zero(a, factors, b, rest, m), y)
 
 
 def _coefficients(b: Any, m: int, n: int) -> list:
     """Of logʲ a, j = 0 … n: C(n, j) times the derivative of order n − j of (b)ₘ."""
-    orders = [b * 0 + 1] + [b * 0] * n
+    orders: list = [1] + [0] * n  # numbers so far: b may be infinite, and 0 times it is 0
     for i in range(m):
-        orders = [(b - i) * orders[k] + (k * orders[k - 1] if k else 0) for k in range(n + 1)]
-    return [math.comb(n, j) * orders[n - j] for j in range(n + 1)]
+        for k in range(n, -1, -1):
+            own = 0 if type(orders[k]) is int and orders[k] == 0 else (b - i) * orders[k]
+            orders[k] = own + (k * orders[k - 1] if k else 0)
+    found = [math.comb(n, j) * orders[n - j] for j in range(n + 1)]
+    return [np.full_like(b, c) if type(c) is int else c for c in found]
 
 
 def _at_zero(a: Any, factors: list, b: Any, rest: Any, m: int) -> Any:
