@@ -1,4 +1,4 @@
-"""The checks K1–K33 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K32 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
