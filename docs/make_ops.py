@@ -25,13 +25,13 @@ listed = runpy.run_path(str(Path(__file__).with_name("two_columns.py")))["listed
 HEADER = """# Every op
 
 {count} ops: formula, derivative, how to call it. Find one by its name in [A to Z](#a-to-z), which
-has NumPy's names too, or by what it does in [the families](#families). In Python, `help(mg.tanh)`
+has NumPy's names too, or by what it does in [the families](#families). In Python, `help(mg.tan)`
 says the same.
 
 ## How to read an entry
 
-> **`tanh`** y = tanh x ;  dy/dx = 1 − y²<br>
-> <sub>`mg.tanh`, `np.tanh` · primitive · elementwise · float64, float32, float16, …</sub>
+> **`tan`** y = tan x ;  dy/dx = 1 + y²<br>
+> <sub>`mg.tan`, `np.tan` · primitive · elementwise · float64, float32, float16, …</sub>
 
 First the formula, then the derivative where it fits on the line: of an elementwise op the partial
 derivatives, of others what the rule gives for a cotangent g. The second line says how to call it
@@ -46,16 +46,16 @@ is made of ops. Ask for its value, or read the rule:
 ```python
 >>> import inspect
 >>> import minigrad as mg
->>> second = mg.func.grad(mg.func.grad(mg.tanh))  # −2 y (1 − y²)
+>>> second = mg.func.grad(mg.func.grad(mg.tan))  # 2 y (1 + y²)
 >>> second(0.5)
-tensor(-0.72686198)
->>> print(inspect.getsource(mg.tanh.rules["x"].fn).strip())
-tanh = elementwise(np.tanh, dx=lambda y: 1 - y * y, doc="y = tanh x ;  dy/dx = 1 − y²")
+tensor(1.41868901)
+>>> print(inspect.getsource(mg.tan.rules["x"].fn).strip())
+tan = elementwise(np.tan, dx=lambda y: 1 + y * y, doc="y = tan x ;  dy/dx = 1 + y²")
 
 ```
 
 Answers at awkward points (kinks, ties, ±∞, NaN) are pinned in `minigrad/testing/samples/` and
-checked by `minigrad-gradcheck --ops tanh`. This page is made by `python docs/make_ops.py`.
+checked by `minigrad-gradcheck --ops tan`. This page is made by `python docs/make_ops.py`.
 """
 # Namespaces in which users find ops, by the name that they write before the dot.
 NAMESPACES = {
