@@ -259,10 +259,13 @@ def _weights_of(entry: Any) -> tuple[float, dict[str, float]]:
     """(operations an element forward, {input: operations an element of its gradient})."""
     found = _weights.get(entry.name)
     if found is None:
+        row, one = _table.get(entry.name), Call([()], [()], {})
+        if row is not None:  # it computes otherwise than a tally shows
+            partials = {name: float(row.backward(one)) for name in entry.rules}
+            found = _weights[entry.name] = float(row.forward(one)), partials
+            return found
         forward = _run(entry.forward, [_Tally] * len(entry.arrays))
-        if forward is None:  # it does not run on a tally: what the table says, or a dozen
-            row = _table.get(entry.name)
-            forward = float(row.forward(Call([()], [()], {}))) if row else 12.0
+        forward = 12.0 if forward is None else forward  # it does not run on a tally
         partials = {}
         for name, rule in entry.rules.items():
             asked = [entry.defaults.get(n, _Tally) for n in rule.names]

@@ -51,6 +51,7 @@ counts("windowed_sums", lambda c: 2 * c.n * c.inputs[1][1])
 counts("binary_exponent running_argmax", _each(1))
 counts("any all count_nonzero argmax argmin isclose array_equal sign modf argwhere", _each(1))
 counts("abs", _each(1), _each(2))
+counts("tanh", _each(10), _each(3))  # of most elements: those in the tails cost more
 counts("angle", _each(10), _each(8))
 counts("unwrap", _each(6), _none)
 

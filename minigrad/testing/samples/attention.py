@@ -170,6 +170,7 @@ def _blocked(q, k, v, mask=None, seeds=None, **params):
 
 _LOGITS = {"K31": "products of queries and keys are beyond the numbers"}
 _SCORES = {"K32": "P (dP − δ) is a difference of equals where one key takes all, right beside dP"}
+_INFINITE = "a row of scores with +∞ is its limit in the plain form, NaN in blocks"
 _MASKED = "a NaN among the values shows beside a weight of 0, too, as in PyTorch"
 register_op(
     "attention_blocks",
@@ -259,6 +260,7 @@ register_op(
     "scaled_dot_product_attention",
     _public,
     call=_call,
+    nan_alone=_INFINITE,
     nan_hidden=_MASKED,
     reference=_grouped,
     skips=_LOGITS,
@@ -345,6 +347,7 @@ register_op(
         ]
     ),
     skips=_LOGITS | _SCORES,
+    nan_alone=_INFINITE,
     reference=_self_attention,
     dtypes=REAL,
     errors=[
@@ -358,13 +361,11 @@ register_op(
 
 
 def _rotary(x, *, positions=None, base=10000.0, interleaved=False, cos=None, sin=None):
-    size = x.shape[-1]
-    if size % 2:
+    if (size := x.shape[-1]) % 2:
         raise ValueError("pairs")
     positions = np.arange(x.shape[-2]) if positions is None else positions
     angles = positions[..., None] * base ** (-np.arange(0, size, 2) / size)
-    c, s = (np.cos(angles), np.sin(angles)) if cos is None else (cos, sin)
-    y = np.empty_like(x)
+    y, c, s = np.empty_like(x), *((np.cos(angles), np.sin(angles)) if cos is None else (cos, sin))
     for i in range(size // 2):
         first, second = (2 * i, 2 * i + 1) if interleaved else (i, i + size // 2)
         y[..., first] = x[..., first] * c[..., i] - x[..., second] * s[..., i]
