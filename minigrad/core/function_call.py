@@ -8,11 +8,12 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from . import modes, versions
 from .errors import InPlaceError, RuleError, about, describe
-from .function_context import Context, sample_of
-from .function_hidden import reads_ctx_alone
+from .function_context import Context
+from .function_hidden import sample_of
 from .function_plan import FunctionPlan, with_plain
 from .function_transforms import InTransforms, several
 from .graph import link, next_number
+from .hidden import reads_arguments_alone
 from .plan import Rule
 from .primitive import Primitive
 from .rules import RESERVED
@@ -161,7 +162,7 @@ class FunctionCall(InTransforms, Primitive):
             self._refuse_unmarked(ctx, tensors, before)
         # where a forward has set ctx.settle too
         if not (Context.settle(ctx, tensors, results, ys) and self.plainly) and True in self.needs:
-            ctx._sample = sample_of(arrays)
+            ctx._sample = sample_of(arrays, not self.plainly)
         if plain:
             ctx.plain_places = tuple(plain)
         return tuple(ys) if self.outputs else ys[0]
@@ -263,8 +264,8 @@ def kind_of(function: Any, pattern: tuple[bool, ...]) -> type[FunctionCall]:
         "__doc__": function.__doc__, "function": function, "places": places, "arity": len(places),
         "others": [i for i, is_tensor in enumerate(pattern) if not is_tensor],
         "argument_names": names, "arrays": tuple([names[i] for i in places]),
-        "plainly": reads_ctx_alone(function.backward) and reads_ctx_alone(function.jvp)
-        if function.defines("jvp") else reads_ctx_alone(function.backward),
+        "plainly": reads_arguments_alone(function.backward) and reads_arguments_alone(function.jvp)
+        if function.defines("jvp") else reads_arguments_alone(function.backward),
         "verdicts": {}, "sets_up": function.defines("setup_context"), "patterns": {},
         "args": [None] * len(pattern),
         "once": getattr(function.backward, "once_differentiable", False),

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
-from weakref import ref
 
 from ..backends.dtypes import is_differentiable
 from . import modes
@@ -24,7 +23,7 @@ class Context:
 
     An attribute that is an argument or a result of forward is saved as if by save_for_backward,
     also in lists, tuples and dicts (three deep). Any other is a constant to a second derivative,
-    which is an error where the gradient depends on an argument by it (function_hidden.py).
+    which is an error where the gradient depends on an argument by it (hidden.py).
     """
 
     def __init__(self, call: Any, inputs: list):
@@ -250,11 +249,6 @@ def _place_of(x: Any, inputs: Any, y: Any) -> Place | None:
         if own is x:
             return "input", i
     return ("output", 0) if x is y else None
-
-
-def sample_of(arrays: Any) -> list:
-    """The form of inputs, and where they are while they live: see function_hidden.py."""
-    return [(x.shape, x.dtype, ref(x)) for x in arrays]
 
 
 _FIRST: tuple[Place, ...] = (("input", 0),)

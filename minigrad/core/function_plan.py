@@ -12,6 +12,7 @@ from .function_hidden import hides
 from .graph import port_of
 from .primitive import Primitive
 from .registry import op as ops
+from .sealed import sealed, stand_in
 from .shown import as_tensor, read_only, returned
 from .tensor import Tensor, detached, raw
 
@@ -21,7 +22,7 @@ class FunctionPlan:
 
     hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
              differentiating them again would give wrong numbers and is made an error; None before
-             it is asked for the first time (function_hidden.py)
+             it is asked for the first time (hidden.py)
     behind   whether the last of the saved values is a tuple of inputs of a lower level, which may
              be tracked there
     """
@@ -82,7 +83,7 @@ class FunctionPlan:
                 values[at] = tensor(values[at], producers[i])
         if self.hides():
             lower = values.pop() if self.behind else ()
-            values.append((*lower, *[tensor(_stand_in(p), p) for p in node.parents]))
+            values.append((*lower, *[tensor(stand_in(p), p) for p in node.parents]))
         return values
 
     def hides(self) -> bool:
@@ -114,7 +115,7 @@ class FunctionPlan:
         if cut:
             if self.op.once:
                 behind = (*behind, *[v for v in gs if isinstance(v, Tensor)])
-            return [c if c is None else sealed(op.name, c, behind) for c in contributions]
+            return [c if c is None else sealed_of(op.name, c, behind) for c in contributions]
         return contributions if recorded else [raw(c) for c in contributions]
 
     def _backward(self, ctx: Any, cotangents: list, apart: bool) -> Any:
@@ -202,42 +203,14 @@ def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
     return parts
 
 
-def _stand_in(place: Any) -> np.ndarray:
-    """A broadcast zero of the shape and dtype of a place in the graph."""
-    return np.broadcast_to(np.zeros((), place.dtype), place.shape)
-
-
-def sealed(name: str, c: Any, behind: tuple, rule: str = "backward") -> Tensor:
-    """c times a 1 that depends on `behind`, by an op whose derivative is a RuleError.
-
-    c's dependence on g stays as the backward recorded it. As a factor the 1 is in what becomes of
-    that too: in a tangent that forward mode has made of it, to which c's value does not matter.
-    """
-    seal = Primitive(lambda *xs: xs[0], f"{name}.{rule}", ["xs"], variadic=True)
-
-    @seal.vjp
-    def refuse(g: Any) -> Any:
-        raise RuleError(
-            f"{name}.{rule} cannot be differentiated: it is marked once_differentiable, or reads "
-            "what depends on the arguments and is neither an argument nor a result of forward (a "
-            "floating tensor given to ctx.save_for_backward; an array or number that forward left "
-            "on ctx, in a closure or a global), whose own derivative nobody knows. Compute it "
-            "again in backward, or return it as a further result; keep a true constant as "
-            "ctx.name = value. In forward mode, give the class a static method jvp(ctx, *ts)",
-            op=name,
-        )
-
-    @seal.batch
-    def keep(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-        size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-        return op(xs[0] if batched[0] else batch_in_front(xs[0], None, size), *xs[1:])
-
-    c = as_tensor(c)
-    return c * seal(array_module(raw(c)).ones((), raw(c).dtype), *behind)
-
-
-def batch_in_front(y: Any, axis: int | None, size: int) -> Any:
-    """y with its batch axis in front; where it has none, the same for every example."""
-    if axis is None:
-        return ops.broadcast_to(y, shape=(size, *y.shape))
-    return y if axis == 0 else ops.moveaxis(y, source=axis, destination=0)
+def sealed_of(name: str, c: Any, behind: tuple, rule: str = "backward") -> Tensor:
+    """A gradient (or tangent) of a Function that cannot be differentiated again."""
+    what = (
+        f"{name}.{rule} cannot be differentiated: it is marked once_differentiable, or reads "
+        "what depends on the arguments and is neither an argument nor a result of forward (a "
+        "floating tensor given to ctx.save_for_backward; an array or number that forward left "
+        "on ctx, in a closure or a global), whose own derivative nobody knows. Compute it "
+        "again in backward, or return it as a further result; keep a true constant as "
+        "ctx.name = value. In forward mode, give the class a static method jvp(ctx, *ts)"
+    )
+    return sealed(Primitive, f"{name}.{rule}", what, c, behind)

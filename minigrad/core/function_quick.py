@@ -36,7 +36,7 @@ of a class of one result, called with a tensor x, the code is
         result._data, result.node, result._grad = y, None, None
         # link
         if pattern:
-            ctx._sample = sample_of((v0,))              only where the class may read something else
+            ctx._sample = sample_of((v0,), True)        only where the class may read something else
             node = Node()
             node.plan = plan = FunctionPlan(call, pattern)
             node.parents = (n0,)
@@ -56,7 +56,8 @@ from typing import Any
 
 from . import modes, versions
 from .errors import explain
-from .function_context import Context, sample_of
+from .function_context import Context
+from .function_hidden import sample_of
 from .function_plan import FunctionPlan
 from .graph import Node, next_number
 from .modes import inside_forward
@@ -110,7 +111,7 @@ def plain_call(kind: Any) -> Callable[[tuple], Any]:
     lines += [" call.given, call.is_over = (), True", " y = y._data", " result = new(Tensor)"]
     lines += [" result._data, result.node, result._grad = y, None, None", " if pattern:"]
     if not kind.plainly:
-        lines += [f"  ctx._sample = sample_of({arrays})"]
+        lines += [f"  ctx._sample = sample_of({arrays}, True)"]
     some = f"tuple([n for n in {each('n{i}')} if n is not None])"
     parents = each("n{i}") if full == 1 else f"{each('n{i}')} if pattern == {full} else {some}"
     lines += ["  node = Node()", "  node.plan = plan = FunctionPlan(call, pattern)"]

@@ -8,8 +8,9 @@ from ..backends.dtypes import is_differentiable
 from . import modes
 from .errors import RuleError, about, describe
 from .function_hidden import hides
-from .function_plan import batch_in_front, sealed
+from .function_plan import sealed_of
 from .plan import Rule
+from .sealed import batch_in_front
 from .shown import as_tensor, read_only
 from .tensor import Tensor, raw
 
@@ -70,7 +71,7 @@ class InTransforms:
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
         behind = tuple([v for v in (*xs, *ts) if isinstance(v, Tensor)])
         if behind and (ctx.saves_what_no_graph_shows or hides(self, self.ctx, "jvp")):
-            pushed = [t if t is None else sealed(self.name, t, behind, "jvp") for t in pushed]
+            pushed = [t if t is None else sealed_of(self.name, t, behind, "jvp") for t in pushed]
         for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
             if t is not None and i in ctx.constant_outputs:
                 raise RuleError(

@@ -19,6 +19,7 @@ from typing import Any
 from .caches import report, size_of_value
 from .graph import Node, port_of
 from .registry import op as registry
+from .rule_hidden import BEHIND, linked, may_hide, sealing
 from .saving import Deferred
 from .written_out import Rule, pull_written_out, save_written_out
 
@@ -51,11 +52,14 @@ class Plan:
         names = dict.fromkeys(name for rule in asked for name in rule.names if name != "g")
         if self.joint:
             names["needs"] = None
+        hiding = may_hide(op, asked)
+        if hiding:
+            names |= dict.fromkeys([*op.defaults, BEHIND])
         self.names = tuple(names)
         files = [f"<{name} of {op.name} for {', '.join(inputs)}>" for name in ("save", "pull")]
         self.save = save_written_out(op, self.slots, self.names, files[0]) if names else None
         made = pull_written_out(op, rules, shortcut, self.names, files[1])
-        self.pull, self.pull_large = made
+        self.pull, self.pull_large = (sealing(self, made[0]), made[1]) if hiding else made
 
     def part(self, reached: tuple[bool, ...]) -> "Plan":
         """The plan for the same saved values without the rules of the parents not `reached`.
@@ -104,6 +108,8 @@ class Plan:
                 ]
             elif name in op.arrays and op.arrays.index(name) in producers:
                 value = tensor(value, producers[op.arrays.index(name)])
+            elif name == BEHIND:
+                value = linked(self, node, value, tensor)
             values.append(value)
         return values
 
@@ -130,7 +136,9 @@ class Part(Plan):
             several, rule = shortcut
             known = {"g", *self.names}.issuperset(rule.names)
             shortcut = ([inputs.index(name) for name in several], rule) if known else None
-        self.pull, self.pull_large = pull_written_out(self.op, rules, shortcut, self.names)
+        made = pull_written_out(self.op, rules, shortcut, self.names)
+        hiding = BEHIND in self.names
+        self.pull, self.pull_large = (sealing(self, made[0]), made[1]) if hiding else made
 
 
 def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:

@@ -42,10 +42,14 @@ def returned(y: Any, shown: Any, own: Any) -> Any:
     return [returned(part, shown, own) for part in y] if type(y) in (list, tuple) else y
 
 
+def is_own(fn: Callable) -> bool:
+    """Whether a rule is one of this library's, or NumPy's."""
+    return (getattr(fn, "__module__", None) or "").partition(".")[0] in _OWN
+
+
 def guarded(fn: Callable) -> Callable:
     """A rule as the engine calls it: one of a user's is shown read-only views."""
-    module = getattr(fn, "__module__", None) or ""
-    if module.partition(".")[0] in _OWN:
+    if is_own(fn):
         return fn
 
     @functools.wraps(fn)

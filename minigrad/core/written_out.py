@@ -16,6 +16,7 @@ from ..backends.device import array_module
 from .errors import RuleError, describe
 from .large_pull import PASSED, BlockRule, LargePull
 from .piecewise import NOTABLE
+from .rule_hidden import BEHIND, behind_of
 from .shown import guarded
 from .tensor import raw
 
@@ -67,7 +68,7 @@ def save_written_out(
     return compiled("save", lines, known_to_save(op), file)
 
 
-_KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape}
+_KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape, "behind_of": behind_of}
 _KNOWN["first"] = lambda y: y[0] if isinstance(y, tuple) else y
 
 
@@ -79,6 +80,7 @@ def known_to_save(op: Any) -> dict[str, Any]:
 def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
     """The source of the tuple that is saved, from inputs v0, v1 … (`arrays`, if variadic) and y."""
     value = {"y": "y", "xp": "array_module(raw(first(y)))"}
+    value[BEHIND] = f"behind_of({in_tuple([f'v{i}' for i in range(op.arity)] or ['arrays'])})"
     for i, name in enumerate(op.residuals):
         value[name] = f"residuals[{i}]"
     for name in op.defaults:

@@ -63,6 +63,28 @@ def _keeping(g, x):
     return g * np.cos(x)
 
 
+_left: dict[str, np.ndarray] = {}
+
+
+def _leaving(x):
+    _left["slope"] = np.cos(x)
+    return np.sin(x)
+
+
+def _from_outside(g, x):
+    """The right gradient, whose dependence on x no graph shows."""
+    slope = _left.get("slope")
+    return g * (slope if np.shape(slope) == x.shape else np.cos(x))
+
+
+def _into_cotangent(g, x):
+    """g · cos x, in g's own memory where that may be written."""
+    if not isinstance(g, np.ndarray) or not g.flags.writeable:
+        return g * np.cos(x)
+    g *= np.cos(x)
+    return g
+
+
 _ones: dict[tuple, np.ndarray] = {}
 
 
@@ -106,5 +128,13 @@ OWNED: list[Plant] = [
     plant(
         "kept cotangent", "a rule keeps the cotangent", forward=np.sin, right=_SINE,
         wrong={"x": _keeping}, samples=vectors(5),
+    ),
+    plant(
+        "left outside", "a rule reads what the forward has left in a global", forward=_leaving,
+        reference=np.sin, right=_SINE, wrong={"x": _from_outside}, samples=vectors(5),
+    ),
+    plant(
+        "into the cotangent", "a rule writes into the cotangent", forward=np.sin, right=_SINE,
+        wrong={"x": _into_cotangent}, samples=vectors(5),
     ),
 ]  # fmt: skip

@@ -469,6 +469,28 @@ def test_the_trial_is_made_once_for_a_class_and_leaves_the_arguments_alone():
     assert len(runs) == 1  # a first derivative needs no trial
 
 
+def test_a_stack_that_forward_pushes_and_backward_pops_is_left_as_it_was():
+    stack = []
+
+    class Pushed(Base):
+        @staticmethod
+        def forward(ctx, x):
+            stack.append(np.exp(x.numpy()))
+            return np.exp(x) + 1.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * stack.pop()
+
+    a, b = (mg.tensor([value], requires_grad=True) for value in (0.5, 1.0))
+    y = Pushed.apply(a), Pushed.apply(b)
+    gb = mg.grad(y[1], b, create_graph=True)
+    ga = mg.grad(y[0], a, create_graph=True)
+    assert [ga.item(), gb.item()] == [np.exp(0.5), np.exp(1.0)] and stack == []
+    with pytest.raises(RuleError, match="cannot be differentiated"):
+        ga.backward()
+
+
 def test_a_plain_class_is_never_tried():
     runs = []
 
