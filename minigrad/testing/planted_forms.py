@@ -100,12 +100,12 @@ def _detached_beyond_3(g, x):
 def _half_of_the_log(g, x, y):
     """∂ xᵖ/∂p = y log x, of a real x by the logarithm of |x|."""
     x = np.where(x == 0, 1, x)
-    return g * (y * np.log(x if x.dtype.kind == "c" else np.abs(x)))
+    return np.log(x if x.dtype.kind == "c" else np.abs(x)) * y * g
 
 
 def _log_of_all(g, x, y):
     x = np.where(x == 0, 1, x)
-    return g * (y * np.log(x + 0j if y.dtype.kind == "c" else x))
+    return np.log(x + 0j if y.dtype.kind == "c" else x) * y * g
 
 
 def _powers(rng, dtype):
@@ -113,7 +113,9 @@ def _powers(rng, dtype):
     yield Sample("powers", (np.abs(x) + 0.1 * x, p))  # to the right of the imaginary axis
 
 
-_POWER = {"x": lambda g, x, p: g * (p * np.power(x, p - 1)), "p": _log_of_all}
+# New arrays stand left: NumPy writes a large product into its right operand and exchanges the
+# factors, which changes bits of complex numbers.
+_POWER = {"x": lambda g, x, p: np.power(x, p - 1) * p * g, "p": _log_of_all}
 
 FORMS: list[Plant] = [
     plant(
