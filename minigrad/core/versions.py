@@ -27,6 +27,7 @@ from .graph import next_number
 
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale
 _here = threading.local()  # .last_write: the clock of this thread's newest write
+_EVERYWHERE = 0, 1 << 64  # the addresses of all of an owner's memory
 _KEPT = 64  # writes remembered per owner; older ones count as writes to all of its memory
 _writes: dict[int, "_Writes"] = {}  # by id of the owner, for as long as it lives
 _lock = Lock()
@@ -75,8 +76,11 @@ def note_write(array: Any, what: str, origin: tuple | None = None, of_all: bool 
             writes.forgotten = writes.recent[0][0]
         last_write = _here.last_write = next_number()
         writes.count += 1
-        low, high = _span(array)
-        filled = of_all and high - low == array.nbytes
+        if array is owner:  # nearly always; to ask for addresses takes longer than all else here
+            (low, high), filled = _EVERYWHERE, of_all
+        else:
+            low, high = _span(array)
+            filled = of_all and high - low == array.nbytes
         writes.recent.append((last_write, low, high, filled, what, origin))
 
 

@@ -21,8 +21,8 @@ from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
     State,
+    any_lost,
     grouped,
-    is_lost,
     scratch,
     step_alone,
     step_by_kernels,
@@ -159,7 +159,7 @@ class Optimizer(OptimizerHooks):
                 )
             with enable_grad():
                 loss = closure()
-        lost = False
+        stepped: list[Any] = []
         for place, group in enumerate(self.param_groups):
             ready = [p for p in group["params"] if p.grad is not None]
             for p in ready:
@@ -169,16 +169,17 @@ class Optimizer(OptimizerHooks):
             for params in self._together(place, ready):
                 if isinstance(params, Pack):
                     params.step(update)
-                    lost |= is_lost(params.x, self._turn)
+                    stepped.append(params.x)
                 else:
                     job = working(params.data), working(params.grad.data), self._state[params]
                     alone.append(job)
             left = step_by_kernels(update, alone) if self.elementwise else alone
             for x, g, state in left:
                 step_alone(update, x, g, state, self.elementwise)
-                lost |= is_lost(x, self._turn)
+                stepped.append(x)
             for p in ready:
                 note_write(p.data, what, origin)
+        lost = any_lost(stepped, self._turn)
         if lost and not self._lost:
             warn_of_loss(what)
         self._lost, self._turn = lost, self._turn + 1

@@ -92,22 +92,23 @@ def step_alone(update: Callable, x: Any, g: Any, state: State, elementwise: bool
 LOOKED_AT = 1 << 16  # elements of a parameter, in one step: more would show in the time of SGD's
 
 
-def is_lost(x: Any, turn: int) -> bool:
-    """Whether a parameter on the host holds NaN or infinite numbers; of a large one a part, which
-    is another one in each turn.
+def any_lost(parameters: Iterable[Any], turn: int) -> bool:
+    """Whether one of the parameters on the host holds NaN or infinite numbers; of a large one a
+    part is looked at, which is another one in each turn.
     """
-    if type(x) is not np.ndarray or not x.size:
-        return False
+    parts = [_looked_at(x, turn) for x in parameters if type(x) is np.ndarray]
+    with np.errstate(over="ignore"):
+        # a sum of squares takes a tenth of the time of isfinite, and is finite nearly always
+        total = sum([float(x.dot(x)) if x.dtype.char in "fd" else math.nan for x in parts])
+    return not (math.isfinite(total) or all(np.isfinite(x).all() for x in parts))
+
+
+def _looked_at(x: Any, turn: int) -> Any:
     x = x.reshape(-1)
-    if x.size > LOOKED_AT:
-        start = turn % -(-x.size // LOOKED_AT) * LOOKED_AT
-        x = x[start : start + LOOKED_AT]
-    if x.dtype.char in "fd":
-        with np.errstate(over="ignore"):
-            square = x.dot(x)  # in a tenth of the time of isfinite
-        if math.isfinite(square):
-            return False
-    return not np.isfinite(x).all()
+    if x.size <= LOOKED_AT:
+        return x
+    start = turn % -(-x.size // LOOKED_AT) * LOOKED_AT
+    return x[start : start + LOOKED_AT]
 
 
 def warn_of_loss(step: str) -> None:

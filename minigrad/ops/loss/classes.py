@@ -140,10 +140,13 @@ def _dx_of(x, a, lse, index, y=None):
     if some_endless:
         y[...] = _where_endless(x, lse, y)
     if y.ndim == 2:
-        rows, columns = xp.arange(len(y)), index[:, 0]
-        picked = y[rows, columns]
-        y[rows, columns] = 0
-        y[rows, columns] = _less_1(picked, y)
+        places = xp.arange(len(y)), index[:, 0]
+        picked = y[places]
+        if xp is np and picked.size and picked.item(picked.argmax()) <= NEARLY_ALL:
+            y[places] = picked - 1
+        else:
+            y[places] = 0
+            y[places] = _less_1(picked, y)
     else:
         picked = np.take_along_axis(y, index, 1)
         np.put_along_axis(y, index, 0, 1)
