@@ -181,7 +181,7 @@ class Context:
     def _numbered(self, find: "_Finder") -> list[Tensor]:
         """The tensors to be saved, each once; in their places their numbers are kept."""
         kept: list[Tensor] = []
-        attributes = {name: x for name, x in vars(self).items() if name not in _OWN}
+        attributes = own_attributes(self)
         if not (self._saved or self._saved_forward or attributes):
             return kept
 
@@ -257,6 +257,11 @@ _fresh = vars(Context(SimpleNamespace(name="", needs=(), given=[], counts=[]), [
 _AT_FIRST = len(_fresh)
 _OWN = {*_fresh, *vars(Context)}  # attributes that are not a forward's
 _TAKEN = {name for name in vars(Context) if not name.startswith("_")}
+
+
+def own_attributes(ctx: Context) -> dict[str, Any]:
+    """Those that the forward has set."""
+    return {name: x for name, x in vars(ctx).items() if name not in _OWN}
 
 
 def refuse_taken(ctx: Context) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
-from .hidden import SMALL, Run, some
+from .function_context import own_attributes
+from .hidden import SMALL, Run, holds_numbers, read_outside, some
 from .hidden import hides as found_hidden
 from .shown import as_tensor
 from .tensor import raw, wrap
@@ -42,6 +43,8 @@ def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
     static = [x if isinstance(x, str | int | float | None) else type(x) for x in op.args]
     key = rule, ctx.saved_places, *static
     if key not in op.verdicts:
+        if not _finds_numbers(op, ctx, rule):
+            return False
         points = [_point(ctx._sample)]
         if op.plainly:  # nothing is left outside
             points += [_point(ctx._sample, 0.5, 1.5), _point(ctx._sample, 0.1, 0.6)]
@@ -51,6 +54,14 @@ def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
 
         op.verdicts[key] = found_hidden(run, [xs for xs in points if xs is not None])
     return op.verdicts[key]
+
+
+def _finds_numbers(op: Any, ctx: Any, rule: str) -> bool:
+    """Whether anything that rule may read can be a number that was made of the inputs."""
+    if any(kind == "output" and i in ctx.constant_outputs for kind, i in ctx.saved_places):
+        return True
+    read = [*own_attributes(ctx).values(), *read_outside(getattr(op.function, rule))]
+    return any(map(holds_numbers, read))
 
 
 def _point(sample: Sample, low: float = 0.0, high: float = 0.0) -> list | None:

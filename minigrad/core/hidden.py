@@ -18,6 +18,7 @@ forward leaves behind is what it had left.
 """
 
 import random as pythons
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -63,13 +64,55 @@ def _is_plain(value: Any, seen: frozenset) -> bool:
         return True
     if isinstance(value, ModuleType):
         module = value.__name__
-    elif callable(value) and not hasattr(value, "dtype"):
+    elif isinstance(value, type) or callable(value) and not hasattr(value, "dtype"):
         module = getattr(value, "__module__", None) or type(value).__module__
     else:
         return False
     if module.partition(".")[0] in _PLAIN_MODULES:
         return True
     return isinstance(value, FunctionType) and reads_arguments_alone(value, seen)
+
+
+def holds_numbers(value: Any, depth: int = 5) -> bool:
+    """Whether floating numbers can be found in a value: it, what it holds, what a function reads.
+
+    A container of more than a thousand entries is taken to hold some.
+    """
+    if isinstance(value, str | bytes | int | ModuleType | None):
+        return False
+    if isinstance(value, float | complex) or not depth:
+        return True
+    if hasattr(value, "dtype") and not isinstance(value, type):
+        return is_differentiable(value.dtype)
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        parts = value
+    elif isinstance(value, FunctionType | MethodType):
+        parts = read_outside(value)
+    else:  # an object, or a class with what it has been given
+        own = {} if _is_plain(value, frozenset()) else getattr(value, "__dict__", {})
+        slots = getattr(type(value), "__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        parts = [*own.values(), *[getattr(value, name, None) for name in names if name[:2] != "__"]]
+    return len(parts) > 1000 or any(holds_numbers(part, depth - 1) for part in [*parts])
+
+
+def read_outside(function: Any) -> list:
+    """What a rule may read besides what it is given: closures, globals, defaults, its object."""
+    fn = getattr(function, "__wrapped__", function)
+    found = [fn.__self__] if isinstance(fn, MethodType) else []
+    fn = getattr(fn, "__func__", fn)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return [*found, *getattr(fn, "__dict__", {}).values(), *getattr(fn, "args", ())]
+    for cell in fn.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not set yet
+            continue
+    found += [fn.__globals__[name] for name in _globals_of(code) if name in fn.__globals__]
+    return [*found, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
 
 
 class Run:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import to_host
-from .hidden import SMALL, Run, hides, reads_arguments_alone, some
+from .hidden import SMALL, Run, hides, holds_numbers, read_outside, reads_arguments_alone, some
 from .sealed import sealed, stand_in
 from .shown import is_own
 from .tensor import Tensor, raw
@@ -51,9 +51,10 @@ def sealing(plan: Any, pull: Callable) -> Callable:
 
     def run(g: Any, saved: Any) -> list:
         values = [*saved]
-        contributions = pull(g, values)
         behind = tuple([x for x in values[-1] if isinstance(x, Tensor)])
-        if not behind or not _hides(plan, pull, values, verdicts):
+        hidden = behind and _hides(plan, pull, values, verdicts)
+        contributions = pull(g, values)  # afterwards: it may take away what it has read
+        if not hidden:
             return contributions
         name = plan.op.name
         what = (
@@ -75,6 +76,9 @@ def _hides(plan: Any, pull: Callable, values: list, verdicts: dict) -> bool:
     params = {name: known[name] for name in plan.op.defaults}
     key = tuple([x if isinstance(x, str | int | float | None) else None for x in params.values()])
     if key not in verdicts:
+        rules = [plan.op.joint] if plan.joint else plan.op.rules.values()
+        if not any(holds_numbers(part) for rule in rules for part in read_outside(rule.fn)):
+            return False
         xs = [raw(known.get(name, x)) for name, x in zip(plan.op.arrays, values[-1], strict=True)]
         if any(x is None or x.size > 1 and not any(x.strides) for x in xs):  # not kept: too large
             return False

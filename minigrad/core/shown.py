@@ -5,12 +5,31 @@ that was handed out. So hooks, a Function's backward and jvp, and users' rules g
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from ..backends.threads import Local
 from .tensor import Tensor, wrap
+
+
+class _Here(Local):
+    as_it_is = False
+
+
+_here = _Here()
+
+
+@contextmanager
+def as_it_is() -> Iterator[None]:
+    """In this thread everything is shown itself: for tests of whether a rule writes into it."""
+    before, _here.as_it_is = _here.as_it_is, True
+    try:
+        yield
+    finally:
+        _here.as_it_is = before
 
 
 def as_tensor(x: Any) -> Any:
@@ -23,6 +42,8 @@ def read_only(x: Any) -> Any:
 
     An array on a GPU has no such view and is shown itself.
     """
+    if _here.as_it_is:
+        return x
     if type(x) is np.ndarray:
         x = x.view()
         x.flags.writeable = False

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.dtypes import is_floating
 from ..core.errors import RuleError, describe, teaching
+from ..core.shown import as_it_is
 from ..core.tensor import Tensor
 from .compare import (
     NOISE,
@@ -186,7 +187,7 @@ def _run(
         raise ValueError(f"directions={directions}: at least one is needed to compare anything")
     function = _prepare(fn, inputs)
     try:
-        with shared_kept(seeds=False):
+        with shared_kept(seeds=False), as_it_is():
             _check_inputs_kept(function)
             check(function, np.random.default_rng(seed))
     except GradcheckError as error:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.dtypes import bfloat16
 from ..core.registry import op as registry
+from ..core.shown import as_it_is
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
 from .checks.first import require_constants, require_nonzero
@@ -102,7 +103,7 @@ def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True)
         outcome.status, outcome.reason = "n/a", "the op has no derivative"
         _check_declarations(spec, check, context, outcome, smooth)
     elif skipped is None or context.full:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        with np.errstate(all="ignore"), warnings.catch_warnings(), as_it_is():
             warnings.simplefilter("ignore")  # references warn of empty slices and the like
             _make(spec, check, context, outcome)
     if skipped is not None:
