@@ -7,6 +7,7 @@ from ..backends.dtypes import resolve_dtype
 from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
+from ..ops.axes import constant_array
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
@@ -88,7 +89,9 @@ def full_like(
     x: Any, /, fill_value: Any, *, dtype: Any = None, device: str | None = None
 ) -> Tensor:  # fmt: skip
     """One value in x's shape and, unless another is given, in x's dtype."""
-    y = op.full_like(x, fill_value=raw(fill_value), dtype=resolve_dtype(dtype))
+    y = op.full_like(
+        x, fill_value=constant_array(fill_value, "fill_value"), dtype=resolve_dtype(dtype)
+    )
     return op.to(y, device)
 
 

@@ -82,12 +82,33 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
     A rule that negates or adds them must not wrap round: -np.uint8(1) is 255. And np.float64(2) is
     not weak: beside it an array of float32 becomes one of float64.
     """
-    for value in params.values():
-        if type(value) in _NUMPYS or (
-            type(value) is tuple and not _NUMPYS.isdisjoint(map(type, value))
-        ):
+    for name, value in params.items():
+        if type(value) not in _PLAIN and not _is_plain(value, name):
             return {name: plain_number(value) for name, value in params.items()}
     return params
+
+
+_PLAIN = {int, float, complex, bool, str, type(None)}
+
+
+def _is_plain(value: Any, name: str) -> bool:
+    """Whether a static parameter may stay as it is; TypeError where it would be taken for a
+    constant in silence."""
+    if type(value) is tuple:
+        return _NUMPYS.isdisjoint(map(type, value))
+    refuse_gradient(value, name)
+    return type(value) not in _NUMPYS
+
+
+def refuse_gradient(value: Any, argument: str) -> None:
+    """TypeError for a tensor that requires a gradient, as an argument that gets none."""
+    while hasattr(value, "requires_grad"):
+        if value.requires_grad or (value.level and value._grad is not None):  # a dual's tangent
+            raise TypeError(
+                f"{argument} is a constant here, and the one given requires a gradient that it "
+                f"would not get; pass {argument}.detach()"
+            )
+        value = value._data  # in a transform the tensor of the level below
 
 
 def plain_number(value: Any) -> Any:

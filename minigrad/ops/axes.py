@@ -21,6 +21,7 @@ from ..backends.dtypes import (
     in_one_dtype,
     is_differentiable,
     is_number,
+    refuse_gradient,
     require_fit,
     resolve_dtype,
 )
@@ -106,11 +107,8 @@ def constant_array(x: Any, argument: str = "", instead: str = _ONE_BY_ONE) -> An
     says what to do `instead`.
     """
     while isinstance(x, Tensor):
-        if argument and (x.requires_grad or x.level and x._grad is not None):  # a dual's tangent
-            raise TypeError(
-                f"{argument} is a constant here, and the one given requires a gradient that it "
-                f"would not get; pass {argument}.detach()"
-            )
+        if argument:
+            refuse_gradient(x, argument)
         if x.shape != x.data.shape:
             raise TransformError(
                 f"{argument or 'this argument'} must be the same for every example, but vmap "

@@ -25,6 +25,7 @@ from .axes import (
 )
 from .elementwise.support import ordered
 from .index.scattering import along_key
+from .statistics import edges_of
 
 __all__: list[str] = []  # they are reached through NumPy's names
 
@@ -56,9 +57,8 @@ def _of_values(function: Callable) -> Callable:
 
 
 for _function in (
-    np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index, np.ix_,
-    np.histogram_bin_edges, np.min_scalar_type, np.common_type, np.packbits, np.unpackbits,
-    np.einsum_path,
+    np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index,
+    np.min_scalar_type, np.common_type, np.packbits, np.unpackbits, np.einsum_path,
 ):  # fmt: skip
     numpy_table[_function] = _of_values(_function)
 
@@ -96,6 +96,21 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not 0 <= start <= a.ndim:
         raise np.exceptions.AxisError(start, a.ndim)
     return op.moveaxis(a, axis, start - (axis < start))
+
+
+@_numpy(np.ix_)
+def _ix(*args: Any) -> tuple:
+    """Views that broadcast against one another, of truths the places where they hold."""
+    shapes = [place.shape for place in np.ix_(*map(_plain, args))]
+    parts = [array_like(x) for x in args]
+    parts = [op.nonzero(x)[0] if x.dtype.kind == "b" else x for x in parts]
+    return tuple([op.reshape(x, shape=shape) for x, shape in zip(parts, shapes, strict=True)])
+
+
+@_numpy(np.histogram_bin_edges)
+def _histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    edges = np.histogram_bin_edges(_plain(a), _plain(bins), _plain(range), _plain(weights))
+    return _wrapped(edges_of(edges, array_like(a), bins, range))
 
 
 @_numpy(np.isposinf)
@@ -152,15 +167,9 @@ def _setxor1d(a: Any, b: Any, assume_unique: bool = False) -> Any:
     return op.sort(op.concatenate(parts))
 
 
-def _distinct(x: Any) -> tuple:
-    """The parts of np.unique's result where NaNs are distinct from one another."""
-    _, first, inverse, counts = op.unique_all(x)
-    return op.getitem(op.reshape(x, shape=-1), index=first), first, inverse, counts
-
-
 @_numpy(np.unique_values)
 def _unique_values(x: Any) -> Any:
-    return _distinct(x)[0]
+    return op.unique_all(x)[0]
 
 
 for _function, _parts in (
@@ -169,7 +178,7 @@ for _function, _parts in (
     _kind = type(_function(np.zeros(1)))  # a named tuple
 
     def _named_parts(x: Any, kind: Any = _kind, parts: tuple = _parts) -> Any:
-        found = _distinct(x)
+        found = op.unique_all(x)
         return kind(*[found[i] for i in parts])
 
     numpy_table[_function] = _named_parts

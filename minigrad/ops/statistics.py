@@ -10,6 +10,7 @@ from ..backends.dtypes import (
     common_dtype,
     is_differentiable,
     is_floating,
+    refuse_gradient,
     resolve_dtype,
 )
 from ..core import deterministic
@@ -227,12 +228,16 @@ def histogram(
 ) -> tuple[Any, Any]:
     """(y, edges): y_b = Σ weights of the x in bin b, the last bin with its right edge.
 
-    Differentiable in weights; x and the edges are constants. density divides by Σ y and the widths.
+    Differentiable in weights, and through the edges: which bin an x is in is constant, and edges
+    are those given, or go from the least x to the largest. density divides by Σ y and the widths.
     """
     values = array_like(constant_array(x)).ravel()
-    given, bins = (x, bins, weights), constant_array(bins)
+    given, wanted, bins = (x, bins, weights), bins, constant_array(bins)
     if weights is None:
-        counts, edges = np.histogram(values, bins, range, density)
+        counts, places = np.histogram(values, bins, range)
+        edges = edges_of(places, x, wanted, range)
+        if density:
+            counts = counts / np.diff(edges) / counts.sum()
         return _as_given(counts, *given), _as_given(edges, *given)
     w = array_like(weights)
     if w.shape != np.shape(constant_array(x)):
@@ -242,14 +247,35 @@ def histogram(
             f"histogram: bins={bins!r} chooses edges for x without weights; give their number, or "
             "mg.histogram(x, bins)[1]"
         )
-    edges = np.histogram(values, bins, range)[1]
-    index = _bin_of(values, edges)
-    inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))
-    y = bin_sums(op.take(w.reshape(-1), inside), index[inside], bins=len(edges) - 1)
+    places = np.histogram(values, bins, range)[1]
+    index = _bin_of(values, places)
+    inside = np.flatnonzero((index >= 0) & (index < len(places) - 1))
+    y = bin_sums(op.take(w.reshape(-1), inside), index[inside], bins=len(places) - 1)
+    edges = edges_of(places, x, wanted, range)
     if density:
         y = as_floating(y)
         y = y / op.sum(y) / np.diff(edges).astype(y.dtype)
     return _as_given(y, *given), _as_given(edges, *given)
+
+
+def edges_of(edges: Any, x: Any, bins: Any, span: Any) -> Any:
+    """Edges as what they are made of: those that were given, or steps from the least x to the
+    largest. Their numbers are those of the array `edges`."""
+    refuse_gradient(span, "range")
+    for end in span if isinstance(span, list | tuple) else ():
+        refuse_gradient(end, "range")
+    if isinstance(bins, Tensor) and bins.ndim:
+        source = bins
+    elif span is None and isinstance(x, Tensor) and (x.requires_grad or x.level):
+        low, high = op.min(x), op.max(x)
+        ends, step = (raw(low), raw(high)), edges[-1] - edges[0]
+        share = (edges - edges[0]) / step if ends[0] < ends[1] else np.zeros_like(edges)
+        source = low * (1 - share) + high * share  # one number in all of x: ½ more and less
+    else:
+        return edges
+    if not is_differentiable(source.dtype):
+        return edges
+    return edges + (source - detached(source))  # the second adds nothing but a derivative
 
 
 def _bin_of(values: Any, edges: Any) -> Any:
@@ -270,7 +296,7 @@ def histogramdd(
     """
     parts = tuple(sample) if isinstance(sample, list | tuple) else (sample,)
     edges_given = tuple(bins) if isinstance(bins, list | tuple) else (bins,)
-    given = (*parts, *edges_given, weights)
+    given, wanted = (*parts, *edges_given, weights), bins
     points = sample if isinstance(sample, list | tuple) else array_like(constant_array(sample))
     if isinstance(points, list | tuple):  # d coordinates (n,), as in NumPy
         points = np.stack([array_like(constant_array(x)) for x in points], -1)
@@ -278,10 +304,10 @@ def histogramdd(
     if isinstance(bins, list | tuple):
         bins = [constant_array(b) for b in bins]  # numbers of bins, or edges
         bins = [b if np.ndim(b) == 0 else array_beside(b, points) for b in bins]
-    counts, edges = np.histogramdd(points, constant_array(bins), range)
-    edges = list(edges)
+    counts, places = np.histogramdd(points, constant_array(bins), range)
+    edges = _edges_of_each(places, sample, wanted, range)
     if weights is None:
-        y = np.histogramdd(points, edges, density=density)[0] if density else counts
+        y = counts if not density else _density(counts, edges)
         return _as_given(y, *given), [_as_given(e, *given) for e in edges]
     w = array_like(weights)
     if w.shape != points.shape[:1]:
@@ -289,7 +315,7 @@ def histogramdd(
             f"histogramdd: weights {w.shape} must have a number for each of the "
             f"{len(points)} points"
         )
-    along = [_bin_of(x, e) for x, e in zip(points.T, edges, strict=True)]
+    along = [_bin_of(x, e) for x, e in zip(points.T, places, strict=True)]
     index, inside = np.zeros_like(along[0]), np.ones_like(along[0], bool)
     for i, n in zip(along, counts.shape, strict=True):
         index = index * n + i
@@ -297,12 +323,30 @@ def histogramdd(
     inside = np.flatnonzero(inside)
     w = op.take(w if is_differentiable(w.dtype) else w.astype(np.float64), inside)
     y = op.reshape(bin_sums(w, index[inside], bins=counts.size), shape=counts.shape)
-    if density:
-        y = y / op.sum(y)
-        for axis, e in enumerate(edges):
-            widths = np.diff(e).astype(y.dtype)
-            y = y / widths.reshape((-1,) + (1,) * (len(edges) - 1 - axis))
+    y = _density(y, edges) if density else y
     return _as_given(y, *given), [_as_given(e, *given) for e in edges]
+
+
+def _edges_of_each(places: Any, sample: Any, bins: Any, span: Any) -> list:
+    """edges_of for each axis of histogramdd."""
+    if isinstance(sample, Tensor):
+        sample = [sample[:, k] for k in range(sample.shape[1])] if sample.ndim > 1 else [sample]
+    given = isinstance(bins, list | tuple)
+    return [
+        edges_of(e, sample[k] if isinstance(sample, list | tuple) else None,
+                 bins[k] if given else bins, None if span is None else span[k])
+        for k, e in enumerate(places)
+    ]  # fmt: skip
+
+
+def _density(y: Any, edges: list) -> Any:
+    """y over its sum and the boxes' volumes."""
+    total = op.sum(y)
+    for axis, e in enumerate(edges):
+        widths = np.diff(e)
+        widths = op.astype(widths, dtype=y.dtype, copy=False) if y.dtype.kind == "f" else widths
+        y = y / widths.reshape((-1,) + (1,) * (len(edges) - 1 - axis))
+    return y / total
 
 
 @composite(numpy=np.histogram2d)

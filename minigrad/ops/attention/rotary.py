@@ -18,7 +18,7 @@ def rotary_angles(positions: Any, size: int, base: float = 10000.0) -> tuple:
     """
     if size % 2:
         raise ValueError(f"rotary_angles: size must be even, features turn in pairs; got {size}")
-    positions = constant_array(array_like(positions))
+    positions = constant_array(array_like(positions), "positions")
     xp = module_of(positions)
     speeds = base ** (xp.arange(0, size, 2) / -size)
     angles = positions[..., None] * speeds

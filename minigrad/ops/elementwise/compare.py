@@ -53,7 +53,10 @@ isinf = elementwise(np.isinf, dx=None, doc="y = x is ∞ or −∞, no gradient"
 isnan = elementwise(np.isnan, dx=None, doc="y = x is NaN, no gradient")
 signbit = elementwise(np.signbit, dx=None, doc="y = x has its sign bit set (also −0), no gradient")
 nextafter = elementwise(
-    np.nextafter, da=None, db=None, doc="y = the next number after a towards b, no gradient"
+    np.nextafter,
+    da=lambda g: g,
+    db=zero,
+    doc="y = the next number after a towards b ;  ∂y/∂a = 1, ∂y/∂b = 0",
 )
 
 

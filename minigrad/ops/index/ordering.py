@@ -168,16 +168,26 @@ def flatnonzero(x: Any) -> Any:
     return op.reshape(op.argwhere(op.reshape(x, shape=-1)), shape=-1)
 
 
-@primitive(outputs=4, differentiable=False)
-def unique_all(x, *, equal_nan=False, axis=None):
-    """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient.
+@primitive(outputs=3, differentiable=False)
+def unique_places(x, *, equal_nan=False, axis=None):
+    """(first positions, inverse, counts) of the distinct elements, sorted. No gradient."""
+    _, *found = np.unique(sortable(x), True, True, True, axis, equal_nan=equal_nan)
+    first, inverse, counts = found
+    return first, inverse.reshape(x.shape if axis is None else -1), counts
 
-    NaNs are distinct from one another, unless equal_nan. axis: of the slices along it instead.
+
+@composite
+def unique_all(x: Any, *, equal_nan: bool = False, axis: int | None = None) -> tuple:
+    """(values, first positions, inverse, counts) of the distinct elements, sorted.
+
+    NaNs are distinct from one another, unless equal_nan. axis: of the slices along it instead. gx:
+    the gradient of an element goes to the first of those that are equal.
     """
-    found = np.unique(sortable(x), True, True, True, axis, equal_nan=equal_nan)
-    values, first, inverse, counts = found
-    inverse = inverse.reshape(x.shape if axis is None else -1)
-    return values.astype(x.dtype, copy=False), first, inverse, counts
+    x = array_like(x)
+    first, inverse, counts = op.unique_places(x, equal_nan=equal_nan, axis=axis)
+    if axis is None:
+        return op.getitem(op.reshape(x, shape=(-1,)), index=first), first, inverse, counts
+    return op.take(x, first, axis=axis), first, inverse, counts
 
 
 @composite(numpy=np.unique)
@@ -192,12 +202,7 @@ def unique(
     of an element goes to the first of those that are equal.
     """
     x = array_like(x)
-    if axis is None:
-        _, first, inverse, counts = op.unique_all(x, equal_nan=equal_nan)
-        values = op.getitem(op.reshape(x, shape=(-1,)), index=first)
-    else:
-        _, first, inverse, counts = op.unique_all(x, equal_nan=equal_nan, axis=axis)
-        values = op.take(x, first, axis=axis)
+    values, first, inverse, counts = unique_all(x, equal_nan=equal_nan, axis=axis)
     wanted = (True, return_index, return_inverse, return_counts)
     found = [y for y, want in zip((values, first, inverse, counts), wanted) if want]
     return tuple(found) if len(found) > 1 else found[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import refuse_gradient
 from ...core import modes
 from ...core.autocast import in_float32
 from ...core.errors import describe
@@ -362,6 +363,7 @@ def targets_of(
     plainly: as arrays, where they may be; scores: shape, dtype and name of them where not x holds
     them
     """
+    refuse_gradient(weight, "weight")
     scores = scores or {"shape": x.shape, "dtype": x.dtype}
     find = class_targets
     if plainly and type(target) is Tensor and weight is None and not modes.active:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import accumulator, finfo, is_floating
+from ...backends.dtypes import accumulator, finfo, is_floating, refuse_gradient
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
@@ -124,7 +124,13 @@ def _running(name: str, mean: Any, var: Any, momentum: float) -> tuple | None:
     """What to move in place."""
     if (mean is None) != (var is None):
         raise ValueError(f"{name}: give both running_mean and running_var, or neither")
+    _refuse_gradients(mean, var)
     return None if mean is None else (constant_of_each(mean), constant_of_each(var), momentum)
+
+
+def _refuse_gradients(mean: Any, var: Any) -> None:
+    refuse_gradient(mean, "running_mean")
+    refuse_gradient(var, "running_var")
 
 
 def _by_running(call: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -136,6 +142,7 @@ def _by_running(call: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, 
         raise ValueError(
             f"{call} takes its statistics from running_mean and running_var; give both"
         )
+    _refuse_gradients(mean, var)
     mean, var = (widen(array_like(constant_of_each(a))) for a in (mean, var))
     scale = 1 / np.sqrt(var + eps)
     scale = scale if weight is None else weight * scale
