@@ -307,7 +307,7 @@ def histogramdd(
     counts, places = np.histogramdd(points, constant_array(bins), range)
     edges = _edges_of_each(places, sample, wanted, range)
     if weights is None:
-        y = counts if not density else _density(counts, edges)
+        y = counts if not density else _by_volume(counts, edges) / counts.sum()
         return _as_given(y, *given), [_as_given(e, *given) for e in edges]
     w = array_like(weights)
     if w.shape != points.shape[:1]:
@@ -323,7 +323,7 @@ def histogramdd(
     inside = np.flatnonzero(inside)
     w = op.take(w if is_differentiable(w.dtype) else w.astype(np.float64), inside)
     y = op.reshape(bin_sums(w, index[inside], bins=counts.size), shape=counts.shape)
-    y = _density(y, edges) if density else y
+    y = _by_volume(y / op.sum(y), edges) if density else y
     return _as_given(y, *given), [_as_given(e, *given) for e in edges]
 
 
@@ -339,14 +339,14 @@ def _edges_of_each(places: Any, sample: Any, bins: Any, span: Any) -> list:
     ]  # fmt: skip
 
 
-def _density(y: Any, edges: list) -> Any:
-    """y over its sum and the boxes' volumes."""
-    total = op.sum(y)
+def _by_volume(y: Any, edges: list) -> Any:
+    """y over the boxes' volumes."""
     for axis, e in enumerate(edges):
         widths = np.diff(e)
-        widths = op.astype(widths, dtype=y.dtype, copy=False) if y.dtype.kind == "f" else widths
+        if is_differentiable(y.dtype):
+            widths = op.astype(widths, dtype=y.dtype, copy=False)
         y = y / widths.reshape((-1,) + (1,) * (len(edges) - 1 - axis))
-    return y / total
+    return y
 
 
 @composite(numpy=np.histogram2d)

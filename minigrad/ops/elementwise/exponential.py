@@ -11,7 +11,7 @@ from ...core.piecewise import BLOCK, LARGE, in_blocks, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
 from .near_one import complex_log_of_1_plus, log_of_1_plus
-from .support import by_other_means, with_fractions
+from .support import by_other_means, recorded, with_fractions
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
@@ -26,11 +26,15 @@ exp = elementwise(np.exp, dx=lambda y: y, doc="y = eˣ ;  dy/dx = y")
 
 def _exp2_by_halves(x: Any) -> Any:
     half = np.exp2(0.5 * x)
-    return half * LN2 * half
+    with np.errstate(over="ignore"):  # the value was infinite already
+        return half * LN2 * half
 
 
 def _exp2_dx(x: Any, y: Any) -> Any:
     """y log 2, and where y is infinite, which this may not be, by 2^x/2."""
+    if recorded(x, y):
+        endless = y == np.inf
+        return op.where(endless, _exp2_by_halves(op.where(endless, x, 0)), y * LN2)
     if not isinstance(y, np.ndarray) or y.dtype.char not in "efd":
         return _exp2_by_halves(x)
     slope = y * LN2

@@ -52,9 +52,8 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
             return g * (b * half * half)
         return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
     if recorded(g, a, b):
-        return g * power_derivative(a, b, by_a=1)
-    if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
-        b = b.astype(np.result_type(b.dtype, np.int8))
+        return power_derivative(a, b, by_a=1) * g
+    b = _signed(b)
     # Only where b = 0 and a is 0, subnormal or NaN is 0·aᵇ⁻¹ not the right zero. The exponent is
     # raised by 1 there alone.
     ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
@@ -70,11 +69,17 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     return _finite_if_it_can_be(power * b, power, a, b, by_a=1) * g
 
 
+def _signed(b: Any) -> Any:
+    """b, in which b − 1 does not wrap round; float64 would be wider than a."""
+    unsigned = hasattr(b, "dtype") and b.dtype.kind == "u"
+    return b.astype(np.result_type(b.dtype, np.int8)) if unsigned else b
+
+
 def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
     """aᵇ log a; at a = 0 its limit, which is 0, or −∞ for an infinite y; NaN for a negative base
     where y is real."""
     if recorded(g, y, a, b):
-        return g * power_derivative(a, b, by_b=1)
+        return power_derivative(a, b, by_b=1) * g
     a = with_fractions(a)
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
         a = a + 0j
@@ -101,7 +106,7 @@ def power_derivative(a, b, by_a=0, by_b=0):
     (b)ₘ = b (b − 1) … (b − m + 1). At a = 0 it is the limit from above, and so 0 or infinite, but
     for b = m, where aᵇ⁻ᵐ = 1; of the jump of 0ᵇ at b = 0 the derivatives in b are 0.
     """
-    return in_wide(lambda a, b: _derivative(a, with_fractions(b), by_a, by_b), a, b)
+    return in_wide(lambda a, b: _derivative(a, _signed(b), by_a, by_b), a, b)
 
 
 @power_derivative.vjp("a")
@@ -123,12 +128,11 @@ def _derivative(a: Any, b: Any, m: int, n: int) -> Any:
     terms, log = factors[n], np.log(base) if n else 0
     for j in range(n - 1, -1, -1):
         terms = terms * log + factors[j]
-    # aᵇ⁻ᵐ may be infinite, and what it is a factor of not; where it is 0 it outweighs the others
-    half = np.power(np.abs(base) if real else base, 0.5 * rest)
-    y = keep(half * terms * half, half != 0)
-    if real:  # the sign, or NaN
-        whole = np.power(base, rest)
-        y = op.where(np.isnan(whole), whole, y * np.copysign(1, whole))
+    whole = base**rest
+    y = keep(whole * terms, whole != 0)  # that outweighs a factor that is infinite
+    if real:  # whole may be infinite, and y not
+        half = np.power(np.abs(base), 0.5 * rest)
+        y = op.where(np.isinf(whole), half * terms * half * np.copysign(1, whole), y)
     return op.where(zero, _at_zero(a, factors, b, rest, m), y)
 
 

@@ -9,7 +9,7 @@ from ...backends.device import array_module
 from ...core.primitive import elementwise, primitive
 from ..axes import widen
 from .selection import choose, keep
-from .support import by_other_means, in_float32
+from .support import by_other_means, in_float32, recorded
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin",
@@ -24,47 +24,53 @@ cosh = elementwise(np.cosh, dx=lambda x: np.sinh(x), doc="y = cosh x ;  dy/dx = 
 
 
 @in_float32
-def _tanh_slope(x: Any) -> Any:
+def _slope_far_out(x: Any) -> Any:
     """4e²/(1 + e²)², e = e^−|x|: no difference in it, and no exponential that can overflow."""
     e = np.exp(np.where(x.real < 0, x, -x) if x.dtype.kind == "c" else np.minimum(x, -x))
     return np.square(2 * e / (1 + e * e))
 
 
-tanh_slope = elementwise(
-    _tanh_slope,
-    name="tanh_slope",
-    dx=lambda x, y: -2 * y * np.tanh(x),
-    doc="y = 1 − tanh² x = 1/cosh² x, with all its digits in the tails ;  dy/dx = −2y tanh x",
-)
-
-# What 1 − y² must have for its digits to count: it loses those of y that are 1's. Of numbers as
+# What 1 − t² must have for its digits to count: it loses those of t that are 1's. Of numbers as
 # a normal distribution makes them one in ten million has less, so that most blocks have none.
 _FLAT = {"f": 1e-4, "d": 1e-6}
-
 _MANY = 1 << 12  # elements
 
 
-def _tanh_dx(x: Any, y: Any) -> Any:
-    """1 − y², in two passes; places where y is near ±1, which leaves that no digits, by x."""
-    flat = _FLAT.get(y.dtype.char) if isinstance(y, np.ndarray) else None
+def _tanh_slope(x: Any, t: Any) -> Any:
+    """1 − t², in two passes; places where t is near ±1, which leaves that no digits, by x."""
+    flat = _FLAT.get(t.dtype.char) if isinstance(t, np.ndarray) else None
     if flat is None:
-        return tanh_slope(x)
-    slope = y * y
-    if y.size < _MANY:
+        return _slope_far_out(x)
+    slope = t * t
+    if t.size < _MANY:
         slope = 1 - slope
         # argmin, of which NumPy asks no Python code, takes a third of min's time on a small array
-        least = slope.item(slope.argmin()) if y.size else flat
+        least = slope.item(slope.argmin()) if t.size else flat
     else:
         np.subtract(1, slope, slope)
         least = np.minimum.reduce(slope, axis=None)
     if least >= flat:
         return slope
-    return by_other_means(slope < flat, slope, _tanh_slope, x)
+    return by_other_means(slope < flat, slope, _slope_far_out, x)
+
+
+@primitive(kind="elementwise", arrays="x t", constants=["t"])
+def tanh_slope(x, t: Any = None):
+    """y = 1 − tanh² x = 1/cosh² x, with digits in the tails too ;  dy/dx = −2y tanh x
+
+    t: tanh x where it is known; to the rule y is a function of x all the same.
+    """
+    return _slope_far_out(x) if t is None else _tanh_slope(x, t)
+
+
+@tanh_slope.partial("x")
+def tanh_slope_dx(x, y):
+    return -2 * y * np.tanh(x)
 
 
 tanh = elementwise(
     np.tanh,
-    dx=_tanh_dx,
+    dx=lambda x, y: tanh_slope(x, y) if recorded(x, y) else _tanh_slope(x, y),
     doc="""y = tanh x ;  dy/dx = 1 − y² = 1/cosh² x
 
     It has digits in the tails too: off by 2·10⁻¹⁰ of itself at most in float64, 10⁻³ in float32.

@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.dtypes import accumulator, is_differentiable, resolve_dtype
 from ...core.numpy_protocol import mask_of
 from ...core.registry import chosen_table, op
-from ...core.tensor import raw
+from ...core.tensor import Tensor, raw, wrap
 from ..axes import as_floating, axes_of
 from ..scaling import is_lost, overflow_ignored, power_of_two
 from .spread import degrees_lost, root_of_variance
@@ -31,6 +31,8 @@ def _by_ufunc(ufunc: np.ufunc, name: str) -> Callable:
         options = {"axis": axis, "keepdims": keepdims} | ({} if dtype is None else {"dtype": dtype})
         if where is True and initial is None:
             return getattr(op, name)(x, **options)
+        if isinstance(initial, Tensor) and isinstance(x, np.ndarray):
+            x = wrap(x)  # beside an array NumPy would take the tensor as a number
         return ufunc.reduce(x, initial=initial, where=where, **options)
 
     return run

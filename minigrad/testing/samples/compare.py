@@ -43,7 +43,7 @@ register_op("logical_not", one_of_few, reference=np.logical_not, dtypes=NUMBERS)
 for name in ("isfinite", "isinf", "isnan"):
     register_op(name, unary(), reference=getattr(np, name), dtypes=NUMBERS)
 register_op("signbit", unary(), reference=np.signbit, dtypes=REAL)
-register_op("nextafter", few_values, reference=np.nextafter, differentiable=False)
+register_op("nextafter", few_values, reference=np.nextafter, zero_gradient=(1,))
 register_op(
     "isclose", few_values, reference=np.isclose,
     points=[

@@ -223,6 +223,11 @@ register_op(
     "unique_all",
     of_several([((_REPEATED,), {}), (((4,),), {}), ((_REPEATED,), {"axis": 1})]),
     reference=_unique_all,
+)
+register_op(
+    "unique_places",
+    of_several([((_REPEATED,), {}), (((4,),), {}), ((_REPEATED,), {"axis": 1})]),
+    reference=lambda x, axis=None: _unique_all(x, axis)[1:],
     differentiable=False,
 )
 register_op(
