@@ -32,22 +32,24 @@ def _slope_far_out(x: Any) -> Any:
 
 # What 1 − t² must have for its digits to count: it loses those of t that are 1's. Of numbers as
 # a normal distribution makes them one in ten million has less, so that most blocks have none.
-_FLAT = {"f": 1e-4, "d": 1e-6}
+# And 1, as an array: NumPy would make one of a number at each call.
+_FLAT = {"f": (1e-4, np.ones((), np.float32)), "d": (1e-6, np.ones(()))}
 _MANY = 1 << 12  # elements
 
 
-def _tanh_slope(x: Any, t: Any) -> Any:
-    """1 − t², in two passes; places where t is near ±1, which leaves that no digits, by x."""
-    flat = _FLAT.get(t.dtype.char) if isinstance(t, np.ndarray) else None
+def _tanh_dx(x: Any, y: Any) -> Any:
+    """1 − y², in two passes; places where y is near ±1, which leaves that no digits, by x."""
+    if type(y) is not np.ndarray or type(x) is not np.ndarray:
+        return tanh_slope(x, y) if recorded(x, y) else _slope_far_out(x)
+    flat, one = _FLAT.get(y.dtype.char, (None, None))
     if flat is None:
         return _slope_far_out(x)
-    slope = t * t
-    if t.size < _MANY:
-        slope = 1 - slope
+    slope = y * y
+    slope = np.subtract(one, slope, slope) if y.ndim else one - slope
+    if y.size < _MANY:
         # argmin, of which NumPy asks no Python code, takes a third of min's time on a small array
-        least = slope.item(slope.argmin()) if t.size else flat
+        least = slope.item(slope.argmin()) if y.size else flat
     else:
-        np.subtract(1, slope, slope)
         least = np.minimum.reduce(slope, axis=None)
     if least >= flat:
         return slope
@@ -60,7 +62,7 @@ def tanh_slope(x, t: Any = None):
 
     t: tanh x where it is known; to the rule y is a function of x all the same.
     """
-    return _slope_far_out(x) if t is None else _tanh_slope(x, t)
+    return _slope_far_out(x) if t is None else _tanh_dx(x, t)
 
 
 @tanh_slope.partial("x")
@@ -70,7 +72,7 @@ def tanh_slope_dx(x, y):
 
 tanh = elementwise(
     np.tanh,
-    dx=lambda x, y: tanh_slope(x, y) if recorded(x, y) else _tanh_slope(x, y),
+    dx=_tanh_dx,
     doc="""y = tanh x ;  dy/dx = 1 − y² = 1/cosh² x
 
     It has digits in the tails too: off by 2·10⁻¹⁰ of itself at most in float64, 10⁻³ in float32.
