@@ -79,3 +79,45 @@ def test_a_transform_gives_on_a_device_what_it_gives_on_the_host(fn, arguments, 
     here, there = (fn(*[mg.tensor(x, device=d) for x in arguments]) for d in ("cpu", "cuda"))
     assert there.device == "cuda:0"
     np.testing.assert_allclose(there.to("cpu").numpy(), here.numpy(), rtol=1e-12)
+
+
+def curve(x):
+    return mg.gelu(x) * mg.gelu(x, approximate="tanh") * x
+
+
+def pulled(f):
+    return lambda x: func.vjp(f, x)[1](mg.ones_like(x))[0]
+
+
+def pushed(f):
+    return lambda x: func.jvp(f, (x,), (mg.ones_like(x),))[1]
+
+
+NESTED = {
+    "vjp of vjp": pulled(pulled(curve)),
+    "vjp of jvp": pulled(pushed(curve)),
+    "jvp of vjp": pushed(pulled(curve)),
+    "jvp of jvp": pushed(pushed(curve)),
+    "vmap of vjp": func.vmap(pulled(curve)),
+    "vmap of vjp of vjp": func.vmap(pulled(pulled(curve))),
+    "vjp of vmap of vjp": pulled(func.vmap(pulled(curve))),
+}
+
+
+@pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_residual_that_a_kernel_leaves_out_is_found_in_nests(nested, kernels):
+    """gelu's kernel hands out no slope; the rules compute it."""
+    here, there = (nested(mg.tensor(XS, device=d)) for d in ("cpu", "cuda"))
+    assert there.device == "cuda:0"
+    np.testing.assert_allclose(there.to("cpu").numpy(), here.numpy(), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
+def test_such_a_residual_is_found_in_a_transform_of_a_recorded_value_too(kernels):
+    found = {}
+    for place in ("cpu", "cuda"):
+        x = mg.tensor(XS, device=place, requires_grad=True)
+        pulled(curve)(x).backward(mg.ones(3, device=place))
+        found[place] = x.grad.to("cpu").numpy()
+    np.testing.assert_allclose(found["cuda"], found["cpu"], rtol=1e-10, atol=1e-14)
