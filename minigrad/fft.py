@@ -4,6 +4,7 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
+from .core.errors import teaching
 from .core.spelling import absences as _absences
 from .core.tensor import Tensor
 from .ops.fft import (
@@ -31,11 +32,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+@teaching
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """The frequencies, in cycles per unit, of fft's n results for samples d apart: a constant."""
     return _made("fftfreq", n, d, dtype, device)
 
 
+@teaching
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """The frequencies of rfft's n//2 + 1 results: a constant."""
     return _made("rfftfreq", n, d, dtype, device)

@@ -127,6 +127,7 @@ def normal(
     return y.requires_grad_() if requires_grad else y
 
 
+@teaching
 def poisson(rate: Any) -> Tensor:
     """Counts of expectation `rate`, of its shape and dtype, drawn on the host; a constant.
 

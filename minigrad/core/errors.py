@@ -5,11 +5,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
+from types import MethodType
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from ..backends.device import DeviceError, ErrorAbout, OperandError, as_operand, device_of
+from . import registry
 from .error_types import (  # noqa: F401 (for all who import this module)
     AnomalyError,
     CheckpointError,
@@ -64,6 +66,7 @@ def describe(value: Any) -> str:
         return f"{dtype} {shape}"
     several = isinstance(value, list | tuple) and any(hasattr(x, "dtype") for x in value)
     text = f"[{', '.join(map(describe, value))}]" if several else repr(value)
+    text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -133,7 +136,16 @@ class SignatureOfInit:
         return wanted.replace(parameters=[*wanted.parameters.values()][1:])
 
 
-class Checked:
+class Told:
+    """Base of classes whose own constructors' errors say which class was made."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) and cls.__module__.startswith(_LIBRARY):
+            cls.__init__ = telling(cls.__init__)  # type: ignore[method-assign]
+
+
+class Checked(Told):
     """Base of classes whose construction with wrong arguments lists the right ones."""
 
     __signature__ = SignatureOfInit()
@@ -198,6 +210,24 @@ def teaching(fn: Fn) -> Fn:
     return called  # type: ignore[return-value]
 
 
+def telling(init: Fn) -> Fn:
+    """An __init__ whose errors say which class was made, and whose options are held against their
+    annotations."""
+    options = Options(init)
+
+    @wraps(init)
+    def made(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        try:
+            init(self, *args, **kwargs)
+        except Exception as error:
+            raise of_call(error, MethodType(init, self), args, kwargs, name)  # noqa: B904
+        options.check(name, (self, *args), kwargs)
+
+    made.__signature__ = inspect.signature(init, follow_wrapped=False)  # type: ignore[attr-defined]
+    return made  # type: ignore[return-value]
+
+
 def untaught(fn: Any) -> Any:
     """What `teaching` was given, where it has made fn."""
     inner = getattr(fn, "__wrapped__", None)  # other decorators copy attributes
@@ -224,12 +254,33 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
         return _as_of_call(error, inside, fn, args, given, called)
     if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
         return error
-    whose = _SAYS_WHOSE.match(said) or said.startswith(f"{called} ")
-    if whose and not isinstance(error, np.exceptions.AxisError):  # NumPy's "source: axis 9 is ..."
-        return error
+    whose = _SAYS_WHOSE.match(said)
+    other = whose and _of_another(whose[0], called)
+    if (whose and not other) or said.startswith(f"{called} "):
+        if not isinstance(error, np.exceptions.AxisError):  # NumPy's "source: axis 9 is ..."
+            return error
+    said = said.removeprefix(other or "")
     needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
     hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
-    return _rebuilt(error, _call_of(fn, args, given, called), said, hint)
+    call = _call_of(fn, args, given, called)
+    told = _rebuilt(error, call, said, hint)
+    if told is not error:
+        told.inside = (error, said, hint, called, call)  # type: ignore[attr-defined]
+    return told
+
+
+def _of_another(start: str, called: str) -> str:
+    """The start "median: " of a message, where users know a function of that name and it is not
+    the one that they called."""
+    name, colon, _ = start.rpartition(": ")
+    name, own = name.rpartition(".")[2] if colon else "", called.rpartition(".")[2]
+    known = _is_known_to_users(name) or name in registry.op
+    return start if name and _plain(name) != _plain(own) and known else ""
+
+
+def _plain(name: str) -> str:
+    """A name as users hear it: the layer CELU is celu."""
+    return name.replace("_", "").lower()
 
 
 def _as_of_call(
@@ -241,7 +292,7 @@ def _as_of_call(
     may be what failed.
     """
     cause, said, hint, name, call = inside
-    if name == called or any(map(_is_function, (*args, *given.values()))):
+    if _plain(name) == _plain(called) or any(map(_is_function, (*args, *given.values()))):
         return error
     if _is_known_to_users(name):
         hint = f"{hint} (in {call})"
@@ -307,7 +358,8 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     return told
 
 
-_ROOMS = ("", ".nn.functional", ".linalg", ".fft", ".special")
+_LIBRARY = f"{__name__.partition('.')[0]}."
+_ROOMS = ("", ".nn", ".nn.functional", ".linalg", ".fft", ".special")
 
 
 def _is_known_to_users(name: str) -> bool:

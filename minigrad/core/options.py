@@ -1,17 +1,19 @@
 """Options of functions, held against their annotations where NumPy would take anything in silence.
 
 training="abc" is true and ceil_mode=nan too; ignore_index=1.5 equals no target. Only parameters
-annotated as bool, int or int | None are looked at, once the call has succeeded: where it fails, it
-says more.
+annotated as a flag, an integer, a generator or a function are looked at, once the call has
+succeeded: where it fails, it says more.
 """
 
 import inspect
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
-_WHOLE = (int, int | None)
+import numpy as np
+
 _BY_NAME = sys.maxsize  # the place of what cannot be given by position
 
 
@@ -20,7 +22,8 @@ class Options:
 
     def __init__(self, fn: Callable):
         parameters = enumerate(inspect.signature(fn).parameters.values())
-        self.found = [(_place(i, p), p.name, p.annotation) for i, p in parameters if _is_option(p)]
+        found = [(_place(i, p), p.name, _kind(p.annotation)) for i, p in parameters]
+        self.found = [(place, name, kind) for place, name, kind in found if kind]
         self.first = min((place for place, *_ in self.found), default=_BY_NAME)
 
     def check(self, called: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -31,20 +34,30 @@ class Options:
             value = args[i] if i < len(args) else kwargs.get(name)
             if value is None or value.__class__ is bool or value.__class__ is kind:
                 continue
-            if not (_is_truth(value) if kind is bool else _is_whole(value)):
-                wanted = "True or False" if kind is bool else "an integer"
-                raise TypeError(f"{called}: {name} must be {wanted}, got {value!r:.60}")
+            held(called, name, value, kind)
+
+
+def held(called: str, name: str, value: Any, kind: Any) -> None:
+    """Refuse a value that is not of this kind, a key of the table below."""
+    wanted, fits = _KINDS[kind]
+    if not fits(value):
+        raise TypeError(f"{called}: {name} must be {wanted}, got {value!r:.60}")
 
 
 def _place(i: int, p: inspect.Parameter) -> int:
     return _BY_NAME if p.kind is p.KEYWORD_ONLY else i
 
 
-def _is_option(p: inspect.Parameter) -> bool:
-    return p.annotation is bool or p.annotation in _WHOLE
+def _kind(annotation: Any) -> Any:
+    """What is asked for, None beside it or not; None where that is not looked at."""
+    kinds = [annotation]
+    if isinstance(annotation, UnionType):
+        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    kind = get_origin(kinds[0]) or kinds[0]
+    return kind if len(kinds) == 1 and any(kind is known for known in _KINDS) else None
 
 
-def _is_truth(value: Any) -> bool:
+def is_truth(value: Any) -> bool:
     """Whether it is a truth value, of NumPy or in an array too, or the number 0 or 1."""
     if isinstance(value, int):
         return value in (0, 1)
@@ -58,3 +71,16 @@ def _is_whole(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _draws(value: Any) -> bool:
+    """Whether it is a generator, or what stands for one inside a checkpoint or on a GPU."""
+    return hasattr(value, "integers")
+
+
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    bool: ("True or False", is_truth),
+    int: ("an integer", _is_whole),
+    np.random.Generator: ("an np.random.Generator", _draws),
+    Callable: ("a function", callable),
+}

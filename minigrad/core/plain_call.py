@@ -162,6 +162,7 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     given = ", ".join([f"v{i}" for i in count]) + more
     if op.defaults:
         lines += [" if params:", "  params = plain_numbers(params)"]
+        lines += ["  op.check_flags(params)"] if op.flags else []
     lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", watched)]]
     lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
     if op.residuals:

@@ -31,6 +31,7 @@ from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forwar
 from .errors import explain, operand, refuse_left_behind, taught, teaching
 from .graph import Node, Port, link, next_number
 from .implementations import Extensible
+from .options import held
 from .piecewise import NOTABLE, in_blocks
 from .plain_call import plain_call, watched_call
 from .plan import Plan, Plans, Rule
@@ -93,6 +94,9 @@ class Primitive(Extensible, Differentiable):
         self.constants = frozenset(constants)
         self.optional = frozenset(optional)
         self.defaults = {plain_name(key): value for key, value in (defaults or {}).items()}
+        # NumPy itself refuses a keepdims that is no truth value
+        flags = [key for key, value in self.defaults.items() if value.__class__ is bool]
+        self.flags = tuple([key for key in flags if key != "keepdims"])
         self.kind = kind
         self.outputs = outputs
         self.residuals = tuple(map(plain_name, residuals))
@@ -153,6 +157,8 @@ class Primitive(Extensible, Differentiable):
             args, params = self._bind(args, params)
         if params:
             params = plain_numbers(params)
+            if self.flags:
+                self.check_flags(params)
         if modes.active:
             state, listeners = modes.state, events.listeners  # who wants to know afterwards
             if modes.checked or not state.plain:
@@ -259,6 +265,13 @@ class Primitive(Extensible, Differentiable):
             raise taught(TypeError(needed + self.when_missing), self, args, params)
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
+
+    def check_flags(self, params: dict) -> None:
+        """TypeError for a flag that is no truth value: any text would count as True."""
+        for name in self.flags:
+            value = params.get(name)
+            if value.__class__ is not bool and value is not None:
+                held(self.called, name, value, bool)
 
     def plan_for(self, pattern: int) -> Plan:
         """What a call saves whose inputs need gradients by this bit pattern, worked out once.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..core.errors import describe, teaching
+from ..core.errors import Told, describe, teaching
 from ..core.tensor import Tensor
 
 
-class Dataset:
+class Dataset(Told):
     """Rows by index. A subclass, or any object with them, defines __getitem__ and __len__.
 
     Dataset[T], as here every class of this package, is the class again: an annotation.
@@ -32,7 +32,7 @@ class Dataset:
         return ConcatDataset([self, other])
 
 
-class IterableDataset:
+class IterableDataset(Told):
     """Rows that come one after the other (a stream): a subclass defines __iter__.
 
     Each worker of a DataLoader runs through the whole of it unless __iter__ takes its share:

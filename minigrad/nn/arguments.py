@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.caches import cached
 from ..core.errors import describe, unfit
+from ..core.options import is_truth
 from ..core.tensor import Tensor
 
 _OURS = __name__.rpartition(".")[0]
@@ -89,12 +90,12 @@ def _are_whole(value: Any) -> bool:
     return isinstance(value, list | tuple | range) and all(map(_is_whole, value))
 
 
-# Annotation -> (what it asks for, whether a value will do). Of options that are not sizes only
-# arrays are refused: the layers say themselves what a probability or a reduction can be.
+# Annotation -> (what it asks for, whether a value will do). Of numbers and text only arrays are
+# refused: the layers say themselves what a probability or a reduction can be.
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     int: ("an integer", _is_whole),
     tuple[int, ...]: ("a tuple of integers", _are_whole),
-    bool: ("True or False", lambda value: not _is_array(value)),
+    bool: ("True or False", is_truth),
     float: ("a number", lambda value: not _is_array(value)),
     str: ("a string", lambda value: not _is_array(value)),
     type(None): ("None", lambda value: value is None),

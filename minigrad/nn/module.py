@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import events
-from ..core.errors import SignatureOfInit, describe
+from ..core.errors import SignatureOfInit, describe, telling
 from ..core.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
-from .named import keywords_of_layer, refusal
+from .named import is_of_library, keywords_of_layer, of_layer
 from .parameter import Buffer, Parameter, zero_grads
 from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
@@ -39,6 +39,11 @@ class Module(ModuleHooks, ModuleState):
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) and is_of_library(cls):
+            cls.__init__ = telling(cls.__init__)  # type: ignore[method-assign]
+
     def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
         if args or kwargs:  # neither: a copy, or an __init__ that will say what it misses
             check_arguments(cls, args, kwargs)
@@ -62,10 +67,7 @@ class Module(ModuleHooks, ModuleState):
                     return call(*args, **kwargs)
             return call(*args, **kwargs)
         except (TypeError, ValueError, AttributeError, IndexError) as error:
-            said = refusal(self, error, args[bool(self._hooks) :], kwargs)
-            if not said:
-                raise
-            raise TypeError(said) from None
+            raise of_layer(self, error, args[bool(self._hooks) :], kwargs)  # noqa: B904
         except RecursionError as error:
             raise _too_deep(self, error) from None
 

@@ -62,6 +62,20 @@ def refusal(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -
     return f"{kind}({call}): {hint.removeprefix('; ')}" if hint else ""
 
 
+def of_layer(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -> Exception:
+    """What to raise where layer(*args, **kwargs) failed: the error, told as one of this call unless
+    the module is somebody else's or passes on what it is given.
+    """
+    if said := refusal(layer, error, args, kwargs):
+        told = TypeError(said)
+        told.__suppress_context__ = True  # as `from None` does
+        return told
+    forward = layer.forward
+    if not is_of_library(forward) or forward.__module__.endswith(".containers"):
+        return error
+    return of_call(error, forward, args, kwargs, type(layer).__name__)
+
+
 def is_of_library(forward: Any) -> bool:
     """Whether a method was written here, and not in a subclass of somebody else's."""
     return (getattr(forward, "__module__", None) or "").startswith(_HERE)
@@ -90,7 +104,7 @@ def by_pytorchs_names(fn: Any, name: str) -> Any:
         try:
             y = inner(*args, **kwargs)
         except Exception as error:
-            raise of_call(error, inner, args, kwargs)  # noqa: B904 (it knows its cause)
+            raise of_call(error, inner, args, kwargs, name)  # noqa: B904 (it knows its cause)
         options.check(name, args, kwargs)
         return y
 

@@ -121,9 +121,8 @@ class _Recurrent(Module):
         device: str | None = None,
         dtype: Any = np.float32,
     ):
-        for name, option in (("batch_first", batch_first), ("dropout", dropout)):
-            if isinstance(option, str):  # "False" would be true
-                raise TypeError(f"{type(self).__name__}: {name} cannot be a text, got {option!r}")
+        if isinstance(dropout, str):
+            raise TypeError(f"{type(self).__name__}: dropout cannot be a text, got {dropout!r}")
         if proj_size and (self._step() is not lstm or not 0 < proj_size < hidden_size):
             raise ValueError(
                 f"{type(self).__name__}: proj_size is for LSTM, and smaller than hidden_size="

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from ..core.errors import StateError, describe, unfit
+from ..core.errors import StateError, describe, telling, unfit
 from ..core.tensor import Tensor
 from ..nn.arguments import at_least_zero
 
@@ -19,6 +19,8 @@ __all__ = [
     "takes_implementations",
     "unzipped",
 ]
+
+_LIBRARY = f"{__name__.partition('.')[0]}."
 
 
 def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
@@ -39,6 +41,8 @@ def takes_implementations(init: Callable) -> Callable:
     """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
     wanted = inspect.signature(init, follow_wrapped=False)
     own = wanted.parameters
+    if init.__module__.startswith(_LIBRARY):
+        init = telling(init)
     without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
 
     @wraps(init)

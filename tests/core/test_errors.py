@@ -183,3 +183,42 @@ def test_an_error_inside_an_op_that_users_do_not_know_is_told_of_the_call_they_m
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value).startswith(said)
+
+
+F = mg.nn.functional
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: F.mse_loss(X, X, reduction="abc"), "mse_loss(x: .*: reduction must be 'mean'"),
+        (lambda: F.kl_div(X, X, reduction="abc"), "kl_div(x: .*: reduction must be 'mean'"),
+        (lambda: F.nll_loss(X, None), "nll_loss(x: float64 (2, 3), target: None): "),
+        (lambda: X.index_reduce(0, mg.tensor([0]), X[:1], "abc"), "index_reduce(.*: reduce is one"),
+        (lambda: mg.correlate(X[0], X[0], "abc"), "correlate(.*: mode must be 'full'"),
+        (lambda: mg.percentile(X, 50, keepdims=3), "percentile(.*: keepdims must be True or False"),
+        (lambda: X[0].hsplit(None), "hsplit(.*(in split("),
+        (lambda: mg.fft.fftfreq("abc"), "fftfreq(n: 'abc'): "),
+        (lambda: mg.nn.SoftMarginLoss()(X, mg.ones(4)), "SoftMarginLoss(x: float64 (2, 3), target"),
+        (lambda: mg.nn.MarginRankingLoss()(X, mg.ones(5), X), "MarginRankingLoss(a: "),
+    ],
+)
+def test_a_message_of_another_function_is_told_as_one_of_the_call(call, said):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert re.match(re.escape(said).replace(r"\.\*", ".*"), str(caught.value))
+
+
+def test_a_layer_whose_op_has_its_name_says_it_once():
+    with pytest.raises(ValueError, match=r"^linear\(") as caught:
+        mg.nn.Linear(4, 2)(X)
+    assert "Linear(" not in str(caught.value)
+
+
+def test_an_error_in_a_module_of_the_users_is_that_of_what_failed():
+    class Net(mg.nn.Module):
+        def forward(self, x):
+            raise ValueError("not today")
+
+    with pytest.raises(ValueError, match="^not today$"):
+        Net()(X)

@@ -235,7 +235,7 @@ def test_a_cells_state_has_the_shape_of_its_result(name, shape):
 
 
 def test_a_text_for_batch_first_is_refused():
-    with pytest.raises(TypeError, match="LSTM: batch_first cannot be a text, got 'False'"):
+    with pytest.raises(TypeError, match="LSTM: batch_first must be True or False, got 'False'"):
         nn.LSTM(2, 3, batch_first="False")
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...backends.dtypes import accumulator
-from ...core.errors import describe
+from ...core.errors import describe, teaching
 from ...core.primitive import composite
 from ...core.registry import op
 from ..axes import array_like, as_floating, constant_array, module_of
@@ -11,6 +11,7 @@ from ..axes import array_like, as_floating, constant_array, module_of
 __all__ = ["rotary", "rotary_angles"]
 
 
+@teaching
 def rotary_angles(positions: Any, size: int, base: float = 10000.0) -> tuple:
     """(cos, sin) of position · base^(−2i/size), i = 0 … size/2 − 1: positions (...) → (..., size/2)
 

@@ -1,5 +1,7 @@
 """Sums of exponentials, kept in logarithms: no overflow, no lost small terms."""
 
+from operator import index
+
 import numpy as np
 
 from ...backends.device import array_module
@@ -25,7 +27,7 @@ def logsumexp(x, axis=None, keepdims=False):
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         y = np.log(op.sum.forward(np.exp(z - top), axis=axis, keepdims=True)) + top
-    y = y if keepdims else np.squeeze(y, axis)
+    y = y if index(keepdims) else np.squeeze(y, axis)
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y
 
 

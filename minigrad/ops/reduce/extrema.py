@@ -1,5 +1,6 @@
 """The largest and the smallest. Elements that tie share the gradient equally."""
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -71,13 +72,13 @@ def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 @primitive(numpy=np.argmax, differentiable=False)
 def argmax(x, axis=None, keepdims=False):
     """Where the first of the largest elements stands (flattened for axis=None). No gradient."""
-    return np.argmax(x, axis=axis, keepdims=keepdims)
+    return np.argmax(x, axis=axis, keepdims=bool(index(keepdims)))
 
 
 @primitive(numpy=np.argmin, differentiable=False)
 def argmin(x, axis=None, keepdims=False):
     """Where the first of the smallest elements stands (flattened for axis=None). No gradient."""
-    return np.argmin(x, axis=axis, keepdims=keepdims)
+    return np.argmin(x, axis=axis, keepdims=bool(index(keepdims)))
 
 
 for _op, _rule in ((max, reduction), (min, reduction), (argmax, along), (argmin, along)):
