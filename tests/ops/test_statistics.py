@@ -178,7 +178,7 @@ def test_cov_and_corrcoef_have_the_dtype_asked_for(dtype):
 
 @pytest.mark.parametrize("f", [np.cov, np.corrcoef])
 def test_a_dtype_without_fractions_is_refused_for_a_covariance(f):
-    with pytest.raises(TypeError, match=r"c(ov|orrcoef)\(.*: dtype=int64 would cut off"):
+    with pytest.raises(TypeError, match=r"c(ov|orrcoef\(.*): dtype=int64 would cut off"):
         f(mg.tensor(RNG.standard_normal((3, 5))), dtype=np.int64)
 
 
