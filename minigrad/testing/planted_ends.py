@@ -3,12 +3,17 @@ and at subnormal numbers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from ..backends.optional import optional
+from ..core.registry import op
+from ..core.tensor import Tensor
 from ..fusion import trace
+from .function import as_array
 from .plant import Plant, plant, vectors
+from .spec import OpSpec, Sample
 
 
 def _bell(x):
@@ -176,5 +181,37 @@ ENDS: list[Plant] = [
         "a hidden NaN", "the ramp of NaN is NaN with a derivative of 0", forward=_at_least_0,
         kind="elementwise", samples=vectors(5),
         right={"x": lambda g, y: g * (y != 0)}, wrong={"x": lambda g, y: g * (y > 0)},
+    ),
+]  # fmt: skip
+
+
+def _silent(name: str, what: str, wrong: Callable, right: Callable, *args: Any) -> Plant:
+    """A function that computes with plain arrays, or names a constant, and its right twin."""
+
+    def spec(kind: str, call: Callable, differentiable: bool | None) -> OpSpec:
+        return OpSpec(
+            f"{name} ({kind})", call, lambda *xs: as_array(right(*xs)),
+            lambda rng, dtype: iter([Sample("one", tuple([x.astype(dtype) for x in args]))]),
+            dtypes=("float64",), differentiable=differentiable,
+        )  # fmt: skip
+
+    return Plant(name, what, spec("wrong", wrong, False), spec("right", right, None))
+
+
+_POINT, _SCALE = np.array([0.3, -0.7, 1.2]), np.array([2.0, 0.5, -1.5])
+ENDS += [
+    _silent(
+        "no rule", "a sum of squares from the plain array, said to have no derivative",
+        lambda x: Tensor(np.square(as_array(x)).sum()), lambda x: op.sum(op.square(x)), _POINT,
+    ),
+    _silent(
+        "edges", "steps from the smallest to the largest, as constants",
+        lambda x: Tensor(np.linspace(as_array(x).min(), as_array(x).max(), 4)),
+        lambda x: op.min(x) + (op.max(x) - op.min(x)) * np.linspace(0, 1, 4), _POINT,
+    ),
+    _silent(
+        "constant weight", "an argument taken for a constant",
+        lambda x, w: Tensor(np.multiply(as_array(x), as_array(w))), lambda x, w: op.mul(x, w),
+        _POINT, _SCALE,
     ),
 ]  # fmt: skip

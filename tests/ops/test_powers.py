@@ -145,4 +145,4 @@ def test_the_derivative_in_the_base_is_finite_beyond_the_largest_power(as_array)
     with np.errstate(over="ignore"):
         found = mg.grad(x**b, x, np.ones(1, np.float16)).item()
     exact = 0.01 * x.data.item() ** -0.99
-    assert np.float16(1) / x.data.item() == inf and abs(found / exact - 1) < 0.02
+    assert 1 / x.data.item() > np.finfo(np.float16).max and abs(found / exact - 1) < 0.02

@@ -108,6 +108,11 @@ def test_k32_alone_finds_slopes_that_have_no_digits_in_a_tail(name):
     assert judge(BY_NAME[name]).caught_by == ("K32",)
 
 
+@pytest.mark.parametrize("name", ["no rule", "edges", "constant weight"])
+def test_k33_finds_what_is_a_constant_in_silence(name):
+    assert "K33" in judge(BY_NAME[name]).caught_by
+
+
 def test_k28_alone_finds_that_gelus_partial_is_dropped_in_nests():
     load_samples()
     registry.gelu.plans.clear()  # the twin with residuals, which is made when first asked for

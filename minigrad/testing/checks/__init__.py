@@ -1,4 +1,4 @@
-"""The checks K1–K32 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K33 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
@@ -23,6 +23,7 @@ from . import (
     rule,
     scales,
     second,
+    silent,
     sizes,
     special,
     spread,
@@ -64,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
     cuts.k30,
     scales.k31,
     tails.k32,
+    silent.k33,
 )
 
 __all__ = ["CHECKS", "Check"]
