@@ -42,7 +42,7 @@ CALLS = {
     np.geomspace: (np.abs(X), np.abs(W), 3),
     np.linalg.outer: (X, W),
 }
-# truths, places, counts and equal entries, which change by jumps, and writes, which have tests of their own
+# truths, places, counts and equal entries, which change by jumps; writes have tests of their own
 BY_JUMPS = {
     np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index, np.digitize,
     np.min_scalar_type, np.common_type, np.packbits, np.unpackbits, np.einsum_path, np.isposinf,
