@@ -125,6 +125,9 @@ def _read_complete(target: Path) -> dict[str, Any]:
         shards = document["shards"]
         if type(shards) is not int or not 0 <= shards < 1 << 20:
             raise ValueError(f"shards is {shards!r}"[:80])
+        for name in ("state.npz", *(_shard_name(rank, shards) for rank in range(shards))):
+            if not (target / name).is_file():
+                raise ValueError(f"{name} is missing")
         for name, size in document["bytes"].items():
             found = (target / os.path.basename(name)).stat().st_size
             if found != size:

@@ -16,7 +16,7 @@ from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import zero_grads
 from ..optim import Optimizer
-from ..optim.arguments import require_state
+from ..optim.arguments import loads_whole, require_state
 from .collectives import broadcast_together
 from .ranks import world
 
@@ -107,6 +107,7 @@ class ZeroRedundancyOptimizer:
         options = [{k: v for k, v in g.items() if k != "params"} for g in self._options]
         return {"state": state, "param_groups": options}
 
+    @loads_whole
     def load_state_dict(self, shards: Any) -> None:
         """Go on from the shards of all ranks, as load_checkpoint gives them.
 
@@ -122,8 +123,8 @@ class ZeroRedundancyOptimizer:
                 f"ZeroRedundancyOptimizer.load_state_dict: {len(given[0]['param_groups'])} groups "
                 f"given, {len(self._options)} needed"
             )
-        for options, saved in zip(self._options, given[0]["param_groups"], strict=True):
-            options.update(saved)
+        pairs = zip(self._options, given[0]["param_groups"], strict=True)
+        self._options = [{**options, **saved} for options, saved in pairs]
         if self.inner is None:
             return
         number = {id(p): i for i, p in enumerate(self._all)}

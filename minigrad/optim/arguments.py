@@ -13,6 +13,7 @@ from ..nn.arguments import at_least_zero
 __all__ = [
     "at_least_zero",
     "fractions",
+    "loads_whole",
     "number_of",
     "numbers",
     "require_state",
@@ -86,6 +87,55 @@ def require_state(owner: str, given: Any, *keys: str) -> None:
             f"{' and '.join(map(repr, keys))}; got {found}",
             missing=tuple([k for k in keys if not isinstance(given, Mapping) or k not in given]),
         )
+
+
+def loads_whole(load: Callable) -> Callable:
+    """load_state_dict of an optimizer or a schedule, which takes a state whole or not at all.
+
+    Where it fails, what it has set until then is put back: attributes of its owner, of the
+    schedules that this is made of and of their functions, and the groups of the optimizer. What a
+    damaged state led to somewhere below is a StateError of the owner.
+    """
+
+    @wraps(load)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kept = [(entries, dict(entries)) for entries in _entries_of(self)]
+        try:
+            return load(self, *args, **kwargs)
+        except BaseException as error:
+            for entries, before in kept:
+                entries.clear()
+                entries.update(before)
+            damaged = isinstance(
+                error, (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+            )
+            name = f"{type(self).__name__}.load_state_dict"
+            if damaged and "load_state_dict" not in str(error):
+                raise StateError(
+                    f"{name}: the state is damaged, or another object's: "
+                    f"{type(error).__name__}: {str(error)[:200]}"
+                ) from error
+            raise
+
+    return run
+
+
+def _entries_of(owner: Any) -> list[dict]:
+    """The dictionaries that a load writes into: attributes, groups."""
+    found, groups = [vars(owner)], getattr(owner, "param_groups", None)
+    if groups is None:
+        groups = getattr(getattr(owner, "optimizer", None), "param_groups", ())
+    found += groups
+    for name in getattr(owner, "functions", ()):
+        value = vars(owner).get(name)
+        found += [
+            vars(fn)
+            for fn in (value if isinstance(value, list) else [value])
+            if hasattr(fn, "__dict__")
+        ]
+    for part in getattr(owner, "schedulers", ()):
+        found += _entries_of(part)
+    return found
 
 
 def fractions(owner: str, betas: tuple) -> tuple:

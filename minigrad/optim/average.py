@@ -7,7 +7,7 @@ from typing import Any
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .arguments import require_state
+from .arguments import loads_whole, require_state
 from .packs import working_dtype
 
 
@@ -64,6 +64,7 @@ class EMA:
         """{"averages": [...], "updates": n}; copies."""
         return {"averages": [a.copy() for a in self.averages], "updates": self.updates}
 
+    @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state of as many parameters of the same shapes."""
         require_state("EMA", state_dict, "averages", "updates")
@@ -73,6 +74,8 @@ class EMA:
                 f"EMA.load_state_dict: shapes {[a.shape for a in given]} given, "
                 f"{[a.shape for a in self.averages]} needed"
             )
-        for average, value in zip(self.averages, given, strict=True):
-            average[...] = value
+        loaded = [average.copy() for average in self.averages]
+        for average, value in zip(loaded, given, strict=True):
+            average[...] = value  # which a value of another kind ends
+        self.averages = loaded
         self.updates = state_dict["updates"]

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import require_state
+from .arguments import loads_whole, require_state
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
 from .schedule import LRScheduler, warn_if_early
@@ -113,6 +113,7 @@ class ChainedScheduler(LRScheduler):
         """The base's form, and the states of the schedules."""
         return {**super().state_dict(), "_schedulers": _states(self.schedulers)}
 
+    @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
         require_state(type(self).__name__, state_dict, "_schedulers")

@@ -13,7 +13,7 @@ from ..core.events import spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .arguments import at_least_zero, require_state
+from .arguments import at_least_zero, loads_whole, require_state
 from .line_search import HALVINGS, strong_wolfe
 from .optimizer import Optimizer
 from .packs import working, working_dtype
@@ -206,6 +206,7 @@ class LBFGS(Optimizer):
         saved["state"] = {0: {k: _copies(v) for k, v in self._memory.items()}}
         return saved
 
+    @loads_whole
     def load_state_dict(self, state_dict: Any) -> None:
         """Go on from a saved state of the same parameters, PyTorch's too."""
         require_state(type(self).__name__, state_dict, "state", "param_groups")

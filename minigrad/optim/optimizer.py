@@ -16,7 +16,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..nn.parameter import UninitializedParameter, zero_grads
-from .arguments import number_of, require_state, takes_implementations, unzipped
+from .arguments import loads_whole, number_of, require_state, takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
@@ -276,6 +276,7 @@ class Optimizer(OptimizerHooks):
         return {"state": state, "param_groups": groups}
 
     @hooked
+    @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; groups must have the sizes that they had.
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .arguments import require_state
+from .arguments import loads_whole, require_state
 from .optimizer import Optimizer
 from .schedule import PerGroup, Saved, checked, warn_if_early, widened
 
@@ -99,6 +99,7 @@ class ReduceLROnPlateau(Saved):
         """What a saved run needs: the options, the best metric and the counts, and lrs of now."""
         return {**self.saved_attributes(), "_last_lr": self.get_last_lr()}
 
+    @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once.
 

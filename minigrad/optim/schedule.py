@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import Checked
-from .arguments import at_least_zero, require_state
+from .arguments import at_least_zero, loads_whole, require_state
 from .optimizer import Group, Optimizer
 
 
@@ -217,6 +217,7 @@ class LRScheduler(Saved):
         """
         return {**self.saved_attributes(), "_last_lr": self.get_last_lr()}
 
+    @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once.
 

@@ -4,6 +4,7 @@ The log must have been recorded with memory=True (`minigrad-profile run --memory
 are the arrays that ops are given and return; what an op needs inside itself is not seen.
 """
 
+import math
 from array import array
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
@@ -113,7 +114,7 @@ class Story:
             return []
         count = min(len(bars), width)
         chunks = np.array_split(np.array(bars), count)
-        heights = [int(np.ceil(8 * chunk.max() / self.peak)) for chunk in chunks]
+        heights = [math.ceil(8 * int(chunk.max()) / self.peak) for chunk in chunks]
         span = duration(self.timeline[-1][0])
         return ["".join(_BLOCKS[h] for h in heights), f"0 {'time':^{max(count - 10, 4)}} {span}"]
 

@@ -298,3 +298,21 @@ def test_a_group_added_after_loading_is_scheduled_by_the_loaded_options():
     for _ in range(4):
         schedule.step()
     np.testing.assert_allclose(schedule.get_last_lr(), 0.05)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_damaged_state_changes_neither_schedule_nor_learning_rates(name):
+    schedule = made(ours, name, CASES[name][0], optimizer())
+    before = repr((schedule.state_dict(), schedule.optimizer.param_groups))
+    damaged = 0
+    for key in schedule.state_dict():
+        state = {**schedule.state_dict(), "last_epoch": 3, key: [["x"]]}
+        try:
+            schedule.load_state_dict(state)
+        except ValueError as error:
+            assert "load_state_dict" in str(error)
+            assert repr((schedule.state_dict(), schedule.optimizer.param_groups)) == before
+            damaged += 1
+        else:  # a text is as good as another where nothing is reckoned with it
+            schedule = made(ours, name, CASES[name][0], optimizer())
+    assert damaged

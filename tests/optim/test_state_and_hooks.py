@@ -241,3 +241,23 @@ def test_saved_groups_without_parameters_are_no_state():
     optimizer = optim.SGD([nn.Parameter(mg.ones(1))])
     with pytest.raises(mg.errors.StateError, match="a dictionary with 'params'; got keys"):
         optimizer.load_state_dict({"state": {}, "param_groups": [{"lr": 0.1}]})
+
+
+@pytest.mark.parametrize("state", [[1], 3, {0: 5}, {0: [1]}])
+def test_a_damaged_state_is_one_clear_error_and_changes_nothing(state):
+    optimizer = stepped_adam()
+    before = repr(optimizer.state_dict())
+    with pytest.raises(
+        ValueError, match=r"Adam\.load_state_dict: the state is damaged, or another"
+    ):
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    assert repr(optimizer.state_dict()) == before
+
+
+def test_averages_of_which_one_is_damaged_change_none():
+    average = optim.EMA([mg.ones(2, requires_grad=True), mg.ones(1, requires_grad=True)])
+    before = repr(average.state_dict())
+    state = {"averages": [np.zeros(2), np.array(["x"])], "updates": 3}
+    with pytest.raises(ValueError, match=r"EMA\.load_state_dict: the state is damaged"):
+        average.load_state_dict(state)
+    assert repr(average.state_dict()) == before

@@ -196,3 +196,14 @@ def test_a_log_without_arrays_names_no_kinds_at_its_peak(tmp_path):
     with mg.event_log(log, memory=True):
         pass
     assert "at the peak" not in story(log).text()
+
+
+def test_arrays_of_any_size_have_a_chart(tmp_path, capsys):
+    path = recorded(tmp_path, training(None))
+    lines = [json.loads(line) for line in open(path)]
+    for line in lines:
+        if line.get("kind") == "alloc":
+            line["bytes"] = (2**63 - 1) // sum(other.get("kind") == "alloc" for other in lines)
+    (tmp_path / "huge.jsonl").write_text("".join(json_text(line) + "\n" for line in lines))
+    assert main(["memory", str(tmp_path / "huge.jsonl")]) == 0
+    assert "█" in capsys.readouterr().out
