@@ -96,17 +96,20 @@ def _is_plain(value: Any, name: str) -> bool:
     constant in silence."""
     if type(value) is tuple:
         return _NUMPYS.isdisjoint(map(type, value))
-    refuse_gradient(value, name)
+    refuse_gradient(value, name, f"{name}={name}.item()")
     return type(value) not in _NUMPYS
 
 
-def refuse_gradient(value: Any, argument: str) -> None:
-    """TypeError for a tensor that requires a gradient, as an argument that gets none."""
+def refuse_gradient(value: Any, argument: str, instead: str = "") -> None:
+    """TypeError for a tensor that requires a gradient, as an argument that gets none.
+
+    instead: what the error says to pass, where it is not the tensor detached
+    """
     while hasattr(value, "requires_grad"):
         if value.requires_grad or (value.level and value._grad is not None):  # a dual's tangent
             raise TypeError(
                 f"{argument} is a constant here, and the one given requires a gradient that it "
-                f"would not get; pass {argument}.detach()"
+                f"would not get; pass {instead or argument + '.detach()'}"
             )
         value = value._data  # in a transform the tensor of the level below
 
