@@ -125,7 +125,7 @@ class DeviceGenerator:
         else:
             shape = (size,) if isinstance(size, int) else tuple(size)
             halves = self._words(2 * prod(shape)).reshape(2, *shape).astype(np.uint64)
-            offsets = _scaled(*halves, span)
+            offsets = _scaled(*halves, span)  # type: ignore
         return (offsets + np.uint64(low % 2**64)).view(dtype)
 
 

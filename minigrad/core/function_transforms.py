@@ -53,7 +53,7 @@ class InTransforms:
     def _push(self, *values: Any) -> Any:
         """The tangents of the results, by the class's jvp."""
         xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
-        ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
+        ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)  # type: ignore
         tangents: list[Any] = [None] * len(self.args)
         for place, x, t in zip(self.places, xs, ts, strict=True):
             constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize
@@ -61,7 +61,7 @@ class InTransforms:
         pushed = self.function.jvp(ctx, *tangents)
         is_tuple = isinstance(y, tuple)
         pushed = list(pushed) if several(pushed) else [pushed]
-        ys, plain = y if is_tuple else (y,), self.ctx.plain_places
+        ys, plain = y if is_tuple else (y,), self.ctx.plain_places  # type: ignore
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
@@ -70,7 +70,7 @@ class InTransforms:
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
         behind = tuple([v for v in (*xs, *ts) if isinstance(v, Tensor)])
-        if behind and (ctx.saves_what_no_graph_shows or hides(self, self.ctx, "jvp")):
+        if behind and (ctx.saves_what_no_graph_shows or hides(self, self.ctx, "jvp")):  # type: ignore
             pushed = [t if t is None else sealed_of(self.name, t, behind, "jvp") for t in pushed]
         for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
             if t is not None and i in ctx.constant_outputs:
@@ -96,7 +96,7 @@ class InTransforms:
             in_dims[place] = 0 if b else None
         kind = type(max(self.given, key=lambda x: x.level))
         info = VmapInfo(size, modes.state.randomness, kind)
-        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))
+        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))  # type: ignore
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise RuleError(
                 f"{self.name}.vmap must return (results, out_dims), it returned "
@@ -113,8 +113,8 @@ class InTransforms:
                 "be one for each, or one for all",
                 op=self.name,
             )
-        results, plain = self._parted(y)
-        self._keep(plain)
+        results, plain = self._parted(y)  # type: ignore
+        self._keep(plain)  # type: ignore
         y, dims = results, [d for i, d in enumerate(dims) if i not in plain]
         return tuple([self._in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
 

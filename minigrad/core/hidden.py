@@ -111,8 +111,8 @@ def read_outside(function: Any) -> list:
             found.append(cell.cell_contents)
         except ValueError:  # not set yet
             continue
-    found += [fn.__globals__[name] for name in _globals_of(code) if name in fn.__globals__]
-    return [*found, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+    found += [fn.__globals__[name] for name in _globals_of(code) if name in fn.__globals__]  # type: ignore
+    return [*found, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]  # type: ignore
 
 
 class Run:

@@ -206,7 +206,7 @@ class _OfNumPy(_Shared):
 
     def install(self) -> None:
         """Put a bit generator with this lock in the place of an MT19937."""
-        found = np.random.get_bit_generator()
+        found = np.random.get_bit_generator()  # type: ignore
         if type(found) is np.random.MT19937:
             self.replaced, self.bits = found, _Turned(0)
             self._replace(self.bits)
@@ -214,14 +214,14 @@ class _OfNumPy(_Shared):
     def uninstall(self) -> None:
         """Put the one that was there back, in the state of the process's own."""
         with self:
-            if self.replaced is not None and np.random.get_bit_generator() is self.bits:
+            if self.replaced is not None and np.random.get_bit_generator() is self.bits:  # type: ignore
                 self._replace(self.replaced)
         self.replaced = None
 
     def _replace(self, bits: Any) -> None:
         state = self.random.get_state(legacy=False)
-        with np.random.get_bit_generator().lock:  # nobody is drawing
-            np.random.set_bit_generator(bits)
+        with np.random.get_bit_generator().lock:  # nobody is drawing  # type: ignore
+            np.random.set_bit_generator(bits)  # type: ignore
         self.random.set_state(state)
 
 
@@ -231,7 +231,7 @@ class _Turned(np.random.MT19937):
     What it does without, in some versions of NumPy, is to look at the state and to set a seed.
     """
 
-    lock = property(lambda self: of_numpy)
+    lock = property(lambda self: of_numpy)  # type: ignore
     is_copied = False  # whether its words are copied as they lie in memory, 40 times as fast
 
     @property

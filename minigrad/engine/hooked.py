@@ -90,7 +90,7 @@ class Hooks:
         try:
             tensor = leaf.tensor()
             if g is not None and tensor is not None and tensor.node is leaf:
-                _run(self.leaf_ready, tensor, g)
+                _run(self.leaf_ready, tensor, g)  # type: ignore
             del tensor
             for fn in hooks.of(leaf, "ready") if registered else ():
                 tensor = leaf.tensor()

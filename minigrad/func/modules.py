@@ -149,13 +149,13 @@ def _stacked(dicts: list[dict[str, Any]]) -> dict[str, Tensor]:
         shapes = [None if x is None else x.shape for x in values]
         if len(set(shapes)) > 1:
             raise TransformError(f"stack_module_state: {path} has the shapes {shapes}; they differ")
-        frozen = [i for i, x in enumerate(values) if not x.requires_grad]
+        frozen = [i for i, x in enumerate(values) if not x.requires_grad]  # type: ignore
         if 0 < len(frozen) < len(values):
             raise TransformError(
                 f"stack_module_state: {path} is frozen in modules {frozen} of {len(values)}, and "
                 "one stacked tensor is trained as a whole; freeze it in all or in none of them"
             )
-        constants = [x.detach() for x in values]
+        constants = [x.detach() for x in values]  # type: ignore
         stacked[path] = ops.stack(constants).requires_grad_(not frozen)
     return stacked
 

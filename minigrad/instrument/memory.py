@@ -174,7 +174,7 @@ class MemoryTracker:
             held = _Held(array, _gone)
         except TypeError:  # an array class without weak references
             return None
-        held.tracker = self._self
+        held.tracker = self._self  # type: ignore
         held.number, held.key, held.category, held.before = self._next, key, category, category
         held.saved, held.used, held.used_forward = 0, t, t
         held.bytes = array.nbytes

@@ -173,7 +173,7 @@ def _site(record: dict) -> dict | None:
 def _source(record: dict) -> tuple[str, str] | None:
     file, digest = record.get("file"), record.get("sha256")
     whole = isinstance(file, str) and isinstance(digest, str) and len(digest) == 64
-    return (file[-MAX_NAME:], digest) if whole else None
+    return (file[-MAX_NAME:], digest) if whole else None  # type: ignore
 
 
 def _name(record: dict) -> str | None:

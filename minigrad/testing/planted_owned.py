@@ -74,7 +74,7 @@ def _leaving(x):
 def _from_outside(g, x):
     """The right gradient, whose dependence on x no graph shows."""
     slope = _left.get("slope")
-    return g * (slope if np.shape(slope) == x.shape else np.cos(x))
+    return g * (slope if np.shape(slope) == x.shape else np.cos(x))  # type: ignore
 
 
 def _into_cotangent(g, x):

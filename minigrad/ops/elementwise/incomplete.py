@@ -84,14 +84,14 @@ def _when_done(step: Callable[[int], tuple]) -> Any:
     that its bits do not depend on those beside it.
     """
     k, y, going = 0, None, None
-    while y is None or going.any():
+    while y is None or going.any():  # type: ignore
         for _ in range(4):
             k += 1
             value, changes = step(k)
         if y is None:
             y, going = value, changes()
         else:
-            y = np.where(going, value, y)
+            y = np.where(going, value, y)  # type: ignore
             going = going & changes()
     return y
 
