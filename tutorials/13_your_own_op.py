@@ -168,7 +168,9 @@ def in_mpmath(x):
     return (x + mpmath.sqrt(x * x + 4)) / 2
 
 
-register_op("squareplus", samples, reference=value, mp=in_mpmath)
+# K32 asks for the digits of the second derivative far out, too; in float32 this form has few there.
+register_op("squareplus", samples, reference=value, mp=in_mpmath,
+            skips={"K32": "few digits of the second derivative beyond 1000 in float32"})
 '''
 status, report = check_file(BETTER)
 print("exit code", status)
