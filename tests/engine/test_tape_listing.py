@@ -47,7 +47,7 @@ def test_the_way_back_shows_the_rules_with_the_names_of_the_tape():
         "g3 = sum_dx(g4, (2, 2), 0, False)",
         "g2 = g3",
         "g1 = g2 * c2",
-        "g0 = g1 * (1 - %1 * %1)",
+        "g0 = g1 * _tanh_dx(%0, %1)",
         "gw0 = matmul_da(g0, w1, (2, 2))",
         "gw1 = matmul_db(g0, w0, (2, 2))",
         "w1.grad += gw1",
