@@ -21,7 +21,8 @@ ANYWHERE = "casting copy device dtype generator like momentum order out return_i
 UNTRIED = {
     "its result has no derivative": "allclose.rtol "
     "allclose.atol allclose.equal_nan argsort.kind argsort.stable "
-    "argpartition.axis unique_all.equal_nan unique.equal_nan unique.return_index "
+    "argpartition.axis unique_all.equal_nan unique_places.equal_nan unique.equal_nan "
+    "unique.return_index "
     "unique.return_inverse scatter_rows.lead scatter_places.lead "
     "grid_places.padding_mode grid_places.align_corners matrix_rank.hermitian matrix_rank.rtol",
     "the gradient is the same whatever it is": "sort.kind "
