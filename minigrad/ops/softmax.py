@@ -15,7 +15,7 @@ from .axes import axes_of, widen
 from .batching import behind, full, reduction
 from .blocks import in_blocks, part, scratch
 from .elementwise.selection import keep
-from .elementwise.support import in_float32
+from .elementwise.support import are_finite, in_float32
 from .image_layout import in_rows
 from .row_sums import largest_over, sum_of_product, sum_over
 
@@ -28,10 +28,9 @@ def less_the_largest(x: Any, top: Any, out: Any) -> Any:
 
     Where the largest is +∞ the row is its limit: 0 for what is +∞, −∞ for all else.
     """
-    if type(top) is np.ndarray and top.dtype.kind == "f" and top.size:
-        if -np.inf < top.item(top.argmin()) and top.item(top.argmax()) < np.inf:
-            np.subtract(x, top, out=out)
-            return False
+    if are_finite(top):
+        np.subtract(x, top, out=out)
+        return False
     masked, endless = top == -np.inf, top == np.inf
     limit = np.where(x == np.inf, 0, -np.inf)  # before x is written over
     np.subtract(x, np.where(masked | endless, 0, top), out=out)

@@ -11,7 +11,7 @@ from ...core.piecewise import BLOCK, LARGE, in_blocks, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
 from .near_one import complex_log_of_1_plus, log_of_1_plus
-from .support import by_other_means, recorded, with_fractions
+from .support import are_finite, by_other_means, recorded, with_fractions
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
@@ -32,7 +32,7 @@ def _exp2_by_halves(x: Any) -> Any:
 
 def _exp2_dx(x: Any, y: Any) -> Any:
     """y log 2, and where y is infinite, which this may not be, by 2^x/2."""
-    if recorded(x, y):
+    if type(y) is not np.ndarray and recorded(x, y):
         endless = y == np.inf
         return op.where(endless, _exp2_by_halves(op.where(endless, x, 0)), y * LN2)
     if not isinstance(y, np.ndarray) or y.dtype.char not in "efd":
@@ -74,6 +74,8 @@ log1p = elementwise(
 
 def _ahead(a: Any, b: Any, y: Any) -> Any:
     """a − b, of which σ is a's share of the sum eᵃ + eᵇ; −∞ where both are −∞, 0 where both +∞."""
+    if are_finite(y):
+        return a - b
     both = np.logical_and(a == np.inf, b == np.inf)
     return np.where(both, 0, a) - np.where(np.logical_or(both, y == -np.inf), 0, b)
 

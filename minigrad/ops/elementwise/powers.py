@@ -58,8 +58,8 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     # raised by 1 there alone.
     ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
     rest = b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)
-    real = np.result_type(a.dtype, b.dtype).kind != "c"
-    if real and not isinstance(a, np.ndarray | np.generic):  # elsewhere no look at values is free
+    # elsewhere no look at values is free
+    if not isinstance(a, np.ndarray | np.generic) and "c" not in a.dtype.kind + b.dtype.kind:
         small = (np.abs(b) < 1) & (b != 0) & (a > 0)
         half = a ** np.where(small, 0.5 * rest, rest)
         return half * b * np.where(small, half, 1) * g
@@ -84,6 +84,8 @@ def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
         a = a + 0j
     zero = a == 0
+    if isinstance(zero, np.ndarray) and not np.count_nonzero(zero):  # nothing to look after
+        return _finite_if_it_can_be(np.log(a) * y, y, a, b, by_b=1) * g
     log = np.log(a + zero) - zero  # negative at 0: of an infinite size −∞
     log = log.item() if type(a) in _NUMBERS else log
     slope = _finite_if_it_can_be(np.where(zero, np.abs(y), y) * log, y, a, b, by_b=1)

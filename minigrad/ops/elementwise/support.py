@@ -19,7 +19,18 @@ def zero(g: Any) -> Any:
 
 def recorded(*values: Any) -> bool:
     """Whether a rule is run on tensors, to be differentiated again."""
-    return any(isinstance(x, Tensor) for x in values)
+    for x in values:  # half the time of any()
+        if isinstance(x, Tensor):
+            return True
+    return False
+
+
+def are_finite(y: Any) -> bool:
+    """Whether an array of NumPy's is known to hold finite numbers alone. argmax, of which NumPy
+    asks no Python code, takes a third of max's time on a small array."""
+    if type(y) is not np.ndarray or y.dtype.kind != "f" or not y.size:
+        return False
+    return y.item(y.argmax()) < np.inf and -np.inf < y.item(y.argmin())
 
 
 def in_float32(forward: Callable) -> Callable:

@@ -10,6 +10,7 @@ from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
 from ..batching import along, both_along, reduction
+from ..elementwise.support import are_finite
 
 __all__ = ["logcumsumexp", "logsumexp"]  # with weights: mg.special.logsumexp
 
@@ -34,7 +35,9 @@ def logsumexp(x, axis=None, keepdims=False):
 @logsumexp.vjp("x")
 def logsumexp_dx(g, x, axis, keepdims):
     # not exp(x − y): the rounding of y, 0.25 for a float16 near 1,000, would be an exponent
-    share = op.softmax(widen(x), axis=axis).conj()
+    softmax = op.softmax.forward if type(x) is np.ndarray else op.softmax  # as a rule of arrays
+    share = softmax(widen(x), axis=axis)
+    share = share.conj() if share.dtype.kind == "c" else share
     return widen(keep_axes(g, x.shape, axis, keepdims)) * share
 
 
@@ -144,8 +147,11 @@ def _running_maximum(x, axis):
 def _running_sums(x, top, axis):
     """e_k = exp(x_k − top_k), exp(top_{k−1} − top_k), and the sums Σ_{j≤k} exp(x_j − top_k)."""
     before = np.roll(top, 1, axis)
-    endless = top == np.inf
     with np.errstate(over="ignore"):  # to −∞, of which the exponential is the right 0
+        if are_finite(top):
+            e, fade = np.exp(x - top), np.exp(np.minimum(before - top, 0))
+            return e, fade, op.linear_recurrence(fade, e, axis=axis)
+        endless = top == np.inf
         fade = np.exp(np.minimum(np.where(endless, 0, before) - np.where(endless, 0, top), 0))
         fade = np.where(endless, before == np.inf, fade).astype(top.dtype)
         endless = np.logical_and(endless, x == np.inf)
