@@ -184,7 +184,9 @@ def test_creation_functions_follow_numpy():
 def test_full_like_takes_a_tensor_as_its_value_unless_that_has_a_history():
     assert mg.full_like(mg.zeros(2), mg.tensor(3.0)).tolist() == [3, 3]
     assert np.full_like(mg.zeros(2), mg.tensor([3.0, 4.0])).tolist() == [3, 4]
-    with pytest.raises(TypeError, match=r"requires a gradient .* pass fill_value=fill_value\.item\(\)"):
+    with pytest.raises(
+        TypeError, match=r"requires a gradient .* pass fill_value=fill_value\.item\(\)"
+    ):
         mg.full_like(mg.zeros(2), mg.tensor(3.0, requires_grad=True))
 
 

@@ -128,7 +128,9 @@ def test_a_median_of_booleans_is_that_of_zeros_and_ones():
 def test_quantiles_need_numbers_with_an_order():
     x = mg.tensor([1 + 2j, 3])
     for f in (mg.quantile, mg.percentile, mg.nanquantile, np.nanpercentile):
-        with pytest.raises(TypeError, match="(quantile|percentile).*: x must be real, got complex128"):
+        with pytest.raises(
+            TypeError, match="(quantile|percentile).*: x must be real, got complex128"
+        ):
             f(x, 0.5)
     with pytest.raises(TypeError, match=r"np\.digitize: x must be real"):
         np.digitize(x, [0, 1])
