@@ -19,6 +19,9 @@ METADATA = "__metadata__"
 _WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's
 _DTYPES = "BOOL U8 I8 U16 I16 F16 BF16 U32 I32 F32 U64 I64 F64 C64".split()
 _LONGEST = 300  # of a message of the library's
+# a text of JSON, or one that nothing closes: looked for from each quote anew, that would take
+# quadratic time
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 MAX_HEADER = 100_000_000  # bytes, the format's own limit
 
 
@@ -110,7 +113,7 @@ def _check_nesting(raw: bytes) -> None:
     their bytes. An entry is an object with two lists; texts may contain any brackets."""
     most = 3 * raw.count(b'"data_offsets"') + 2  # the header itself and its texts are objects
     if raw.count(b"[") + raw.count(b"{") > most:
-        bare = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", raw)
+        bare = _TEXT.sub(b"", raw)
         if bare.count(b"[") + bare.count(b"{") > most:
             raise ValueError("it holds lists or objects that are no entry's")
 

@@ -349,3 +349,11 @@ def test_texts_may_hold_any_brackets(tmp_path, suffix):
     mg.save(state, tmp_path / f"x{suffix}", texts)
     assert mg.io.metadata(tmp_path / f"x{suffix}") == texts
     assert mg.load(tmp_path / f"x{suffix}")["b"][0] == state["b"][0]
+
+
+def test_a_text_that_nothing_closes_takes_no_quadratic_time(tmp_path):
+    path = tmp_path / "x.safetensors"
+    raw = b'{"a":' + b"[" * 9 + b'"' + b'\\"' * 2_000_000  # once from each quote: for ever
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw)
+    with pytest.raises(mg.errors.FormatError, match="header is damaged"):
+        mg.load(path)
