@@ -5,13 +5,16 @@ import os
 import pickle
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core import registry
+from minigrad.testing.spec import specs
 
-NAMES = "cube times bent scaled raised Squared"
+NAMES = "cube_again times_again bent_again scaled_again raised_again SquaredAgain"
 SOURCE = """
 import numpy as np
 import minigrad as mg
@@ -20,41 +23,41 @@ from minigrad.testing import Sample, register_op
 K = {k}
 
 @mg.primitive(numpy=np.heaviside)
-def cube(x, s):
+def cube_again(x, s):
     return K * x**3 + 0 * s
-@cube.vjp("x")
-def cube_dx(g, x):
+@cube_again.vjp("x")
+def cube_again_dx(g, x):
     return 3 * K * x * x * g
-@cube.vjp("s")
-def cube_ds(g, x):
+@cube_again.vjp("s")
+def cube_again_ds(g, x):
     return 0 * g
-@cube.batch
-def cube_batch(op, xs, batched, params):
+@cube_again.batch
+def cube_again_batch(op, xs, batched, params):
     return op(*xs)
 
-times = mg.elementwise(lambda x: K * x, name="times", dx=lambda g: K * g)
-bent = mg.elementwise(np.arctan, name="bent", dx=lambda x: K / (1 + x * x))
+times_again = mg.elementwise(lambda x: K * x, name="times_again", dx=lambda g: K * g)
+bent_again = mg.elementwise(np.arctan, name="bent_again", dx=lambda x: K / (1 + x * x))
 
 @mg.extension
-def scaled(x):
+def scaled_again(x):
     ...
-@scaled.implementation("cpu")
+@scaled_again.implementation("cpu")
 def on_cpu(x):
     return K * x
-@scaled.vjp("x")
-def scaled_dx(g):
+@scaled_again.vjp("x")
+def scaled_again_dx(g):
     return K * g
-weights = scaled.cache("weights", max_entries=3)
+weights = scaled_again.cache("weights", max_entries=3)
 
 @mg.composite
-def raised(x):
-    return times(x) + 1
+def raised_again(x):
+    return times_again(x) + 1
 
 @mg.cbrt.implementation("cpu")
 def cbrt_on_cpu(x):
     return K * np.cbrt(x)
 
-class Squared(mg.Function):
+class SquaredAgain(mg.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
@@ -66,12 +69,28 @@ class Squared(mg.Function):
 
 def samples(rng, dtype):
     yield Sample("one", (rng.standard_normal(3).astype(dtype),))
-register_op("times", samples, reference=lambda x: K * x)
+register_op("times_again", samples, reference=lambda x: K * x)
 """
 FACTORS = {  # the values and derivatives at 2 over K
-    "cube": (8, 12), "times": (2, 1), "bent": (None, 0.2), "scaled": (2, 1), "raised": (None, 1),
-    "Squared": (4, 4),
+    "cube_again": (8, 12), "times_again": (2, 1), "bent_again": (None, 0.2),
+    "scaled_again": (2, 1), "raised_again": (None, 1), "SquaredAgain": (4, 4),
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def as_before(tmp_path):
+    """What these tests' modules register is gone after each, also where an import has failed."""
+    op = registry.op
+    tables = vars(op), op._origins, op._replaced, registry.numpy_table, specs
+    kept = [set(table) for table in tables]
+    yield
+    with suppress(KeyError):
+        mg.cbrt.remove_implementation("cpu")
+    for table, before in zip(tables, kept, strict=True):
+        for name in table.keys() - before:
+            del table[name]
+    for name in {path.stem for path in tmp_path.glob("*.py")} & sys.modules.keys():
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -90,20 +109,14 @@ def module(tmp_path, monkeypatch):
         return importlib.reload(found)
 
     found.again = again
-    yield found
-    mg.cbrt.remove_implementation("cpu")
-    for name in NAMES.split():
-        vars(mg.core.registry.op).pop(name, None)
-    mg.testing.spec.specs.pop("times", None)
-    mg.core.registry.numpy_table.pop(np.heaviside, None)
-    sys.modules.pop(found.__name__)
+    return found
 
 
 def seen(fn):
     """The value at 2 and the derivative there."""
     x = mg.tensor(2.0, requires_grad=True)
     name = getattr(fn, "__name__", "")
-    y = fn(x, mg.tensor(1.0)) if name == "cube" else getattr(fn, "apply", fn)(x)
+    y = fn(x, mg.tensor(1.0)) if name == "cube_again" else getattr(fn, "apply", fn)(x)
     return y.item(), mg.grad(y, x).item()
 
 
@@ -119,26 +132,26 @@ def test_a_reload_replaces_every_kind_of_definition(module):
         assert all(agrees(name, getattr(module, name), k) for name in FACTORS)
         assert mg.cbrt(mg.tensor(8.0)).item() == 2 * k
         assert np.heaviside(mg.tensor(2.0), mg.tensor(1.0)).item() == 8 * k
-        assert mg.testing.spec.specs["times"].reference(1.0) == k
+        assert specs["times_again"].reference(1.0) == k
 
 
 def test_who_imported_an_op_before_the_reload_has_the_new_one(module):
-    held = {name: getattr(module, name) for name in ("cube", "times", "bent", "scaled")}
+    held = {name: getattr(module, name) for name in NAMES.split()[:4]}
     copies = [held]
     for k in (3, 4):
         module.again(k)
         copies.append({name: getattr(module, name) for name in held})
         assert all(agrees(name, fn, k) for old in copies for name, fn in old.items())
-    assert pickle.loads(pickle.dumps(held["scaled"])) is module.scaled
+    assert pickle.loads(pickle.dumps(held["scaled_again"])) is module.scaled_again
 
 
 def test_a_clash_between_two_modules_stays_an_error(module, tmp_path):
     (tmp_path / "another_of_mine.py").write_text(
-        "import minigrad as mg\nmg.elementwise(lambda x: x, name='times', dx=lambda g: g)\n"
+        "import minigrad as mg\nmg.elementwise(lambda x: x, name='times_again', dx=lambda g: g)\n"
     )
-    with pytest.raises(ValueError, match="'times' is registered already"):
+    with pytest.raises(ValueError, match="'times_again' is registered already"):
         importlib.import_module("another_of_mine")
-    assert agrees("times", module.times, 2)
+    assert agrees("times_again", module.times_again, 2)
 
 
 def test_a_module_that_gives_a_name_twice_as_it_is_imported_is_an_error(module, tmp_path):
@@ -146,7 +159,6 @@ def test_a_module_that_gives_a_name_twice_as_it_is_imported_is_an_error(module, 
     (tmp_path / "gives_it_twice.py").write_text(f"import minigrad as mg\n{line}{line}")
     with pytest.raises(ValueError, match="'twice_named' is registered already"):
         importlib.import_module("gives_it_twice")
-    del vars(mg.core.registry.op)["twice_named"]
 
 
 def test_two_authors_of_one_name_clash_also_through_a_helper(tmp_path, monkeypatch):
@@ -163,12 +175,11 @@ def test_two_authors_of_one_name_clash_also_through_a_helper(tmp_path, monkeypat
     importlib.reload(importlib.import_module("first_author"))
     with pytest.raises(ValueError, match="'helped' is registered already"):
         importlib.import_module("second_author")
-    del vars(mg.core.registry.op)["helped"]
 
 
 def test_another_function_for_a_device_is_an_error_still(module):
-    with pytest.raises(ValueError, match="scaled has an implementation for cpu already"):
-        module.scaled.implementation("cpu")(lambda x: x)
+    with pytest.raises(ValueError, match="scaled_again has an implementation for cpu already"):
+        module.scaled_again.implementation("cpu")(lambda x: x)
 
 
 def test_autoreload_in_a_notebook_sees_an_edit(module):

@@ -41,7 +41,7 @@ class Fuse:
 fuse = Fuse()
 
 
-@mg.primitive
+@mg.primitive(name="scaled_by_a_fuse")
 def scaled(x, w):
     fuse()
     return x * w
