@@ -294,7 +294,8 @@ print(inspect.getsource(graph.Node))
 # nobody ever calls `backward`; a formula that is kept for later costs nothing.
 #
 # The table of calculus: `__mul__` above gave the partials `(other.data, self.data)`. In minigrad
-# multiplication is one entry that says the same, and so is tanh:
+# multiplication is one entry that says the same. So is tanh: its rule is $1 - y^2$ as ours is, and
+# takes the slope from $x$ where $y$ is so near ±1 that the difference loses its digits.
 
 # %%
 from minigrad.ops.elementwise import arithmetic, trigonometric

@@ -42,6 +42,7 @@ from minigrad_profiler.report import report_of
 from minigrad_profiler.roofline import roofline
 
 import minigrad as mg
+from minigrad.instrument import cells
 from minigrad.instrument.profile import recording_cost
 
 mg.show_versions()
@@ -122,10 +123,11 @@ print(prof.table(20))
 # The last lines say that somewhere float64 is made of float32. We come to that.
 #
 # How does the profile get its numbers, and what does it cost? The engine tells a *listener* about
-# every op. This is the listener; the common path is a look into a dict and two appends:
+# every op. This is the listener; the common path is a look into a dict, two appends
+# and a comparison of dtypes (a float64 made of float32 is a promotion):
 
 # %%
-print(inspect.getsource(mg.profile._counter))
+print(inspect.getsource(cells.counter))
 cost = recording_cost()
 print(f"here: about {cost:.0f} ns a call")
 

@@ -44,13 +44,14 @@ def _tanh_dx(x: Any, y: Any) -> Any:
     flat, one = _FLAT.get(y.dtype.char, (None, None))
     if flat is None:
         return _slope_far_out(x)
-    slope = y * y
-    slope = np.subtract(one, slope, slope) if y.ndim else one - slope
-    if y.size < _MANY:
+    if 0 < y.size < _MANY:
         # argmin, of which NumPy asks no Python code, takes a third of min's time on a small array
-        least = slope.item(slope.argmin()) if y.size else flat
+        slope = one - y * y
+        least = slope.item(slope.argmin())
     else:
-        least = np.minimum.reduce(slope, axis=None)
+        slope = y * y
+        np.subtract(one, slope, slope)
+        least = np.minimum.reduce(slope, axis=None, initial=1)
     if least >= flat:
         return slope
     return by_other_means(slope < flat, slope, _slope_far_out, x)
