@@ -64,6 +64,7 @@ def plant(
     call: Callable[[Primitive], Callable] | None = None,
     large: Callable | None = None,
     zero_gradient: bool = False,
+    nan_alone: str = "",
     **options: Any,
 ) -> Plant:
     """A Plant from rules by name of input; `call` adapts the op to flat array arguments."""
@@ -73,6 +74,7 @@ def plant(
         return OpSpec(
             entry.name, call(entry) if call else entry, reference or forward, samples,
             errors, tuple(points), dtypes, mp, large=large, zero_gradient=zero_gradient,
+            nan_alone=nan_alone,
         )  # fmt: skip
 
     return Plant(

@@ -11,8 +11,9 @@ from ..backends.optional import optional
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..fusion import trace
+from ..ops.elementwise.powers import power_da, power_db
 from .function import as_array
-from .plant import Plant, plant, vectors
+from .plant import Plant, numbers, plant, vectors
 from .spec import OpSpec, Sample
 
 
@@ -181,6 +182,56 @@ ENDS: list[Plant] = [
         "a hidden NaN", "the ramp of NaN is NaN with a derivative of 0", forward=_at_least_0,
         kind="elementwise", samples=vectors(5),
         right={"x": lambda g, y: g * (y != 0)}, wrong={"x": lambda g, y: g * (y > 0)},
+    ),
+]  # fmt: skip
+
+
+def _plain_alone(g, right, wrong):
+    """One rule for plain arrays, another for what is to be differentiated again."""
+    return right if isinstance(g, np.ndarray) else wrong
+
+
+def _never_infinite(g, y, a, b):
+    """aᵇ log a, in which no logarithm of 0 is ever taken."""
+    zero = a == 0
+    return np.where(zero, 0.0, g * np.where(zero, 1.0, y) * np.log(np.where(zero, 1.0, a)))
+
+
+def _powers(rng, dtype):
+    yield Sample("positive", (rng.uniform(0.5, 2, 5).astype(dtype), numbers(rng, dtype, 5)))
+
+
+_POWER = {
+    "forward": np.power, "kind": "elementwise", "samples": _powers,
+    "right": {"a": power_da, "b": power_db}, "nan_alone": "no logarithm of a negative base",
+}  # fmt: skip
+
+
+def _positive(rng, dtype):
+    yield Sample("positive", (rng.uniform(0.5, 2, 5).astype(dtype),))
+
+
+_ROOT = {"x": lambda g, y: g * 0.5 / y}
+ENDS += [
+    plant(
+        "0 to the −1", "the derivative of 0ᵇ by b is 0 where its value is infinite", **_POWER,
+        wrong={"a": power_da, "b": _never_infinite},
+    ),
+    plant(
+        "0 to the −1, in forward mode", "the same, with create_graph and in forward mode alone",
+        **_POWER,
+        wrong={"a": power_da, "b": lambda g, y, a, b: _plain_alone(
+            g, power_db(g, y, a, b), _never_infinite(g, y, a, b))},
+    ),
+    plant(
+        "the root of 0", "the slope of √x is 0 at 0, where it is infinite", forward=np.sqrt,
+        kind="elementwise", samples=_positive, right=_ROOT,
+        wrong={"x": lambda g, y: np.where(y == 0, 0.0, g * 0.5 / np.where(y == 0, 1.0, y))},
+    ),
+    plant(
+        "the other side", "at the pole of −log(1 − x), for x → 1 from below, the sign of the other",
+        forward=lambda x: -np.log(1 - x), kind="elementwise", samples=vectors(5, scale=0.4),
+        right={"x": lambda g, x: g / (1 - x)}, wrong={"x": lambda g, x: -g / (x - 1)},
     ),
 ]  # fmt: skip
 

@@ -130,6 +130,20 @@ def test_the_inverse_power_transform_s_slope_keeps_its_digits_where_its_value_is
     np.testing.assert_allclose(x.grad.item(), exact, rtol=1e-13)
 
 
+# p: the limits of (1 + px)^(1/p − 1), the slope in x, and of the slope in p, where px = −1
+AT_THE_END = {-2.0: (np.inf, -np.inf), -0.5: (np.inf, -np.inf), 0.5: (0, 0), 1.0: (1, -1),
+              2.0: (np.inf, -np.inf)}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("name", ["inv_boxcox", "inv_boxcox1p"])
+@pytest.mark.parametrize("p", AT_THE_END)
+def test_the_inverse_power_transform_has_its_limits_as_slopes_at_the_end_of_its_domain(name, p):
+    x, p = mg.tensor(-1 / p, requires_grad=True), mg.tensor(p, requires_grad=True)
+    getattr(mg.special, name)(x, p).backward()
+    assert (x.grad.item(), p.grad.item()) == AT_THE_END[p.item()]
+
+
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
 def test_a_quantile_moves_so_that_its_probability_stays(name):
     """The total derivative of P(a, quantile(a, q)) in a is 0, in q is 1."""

@@ -146,3 +146,31 @@ def test_the_derivative_in_the_base_is_finite_beyond_the_largest_power(as_array)
         found = mg.grad(x**b, x, np.ones(1, np.float16)).item()
     exact = 0.01 * x.data.item() ** -0.99
     assert 1 / x.data.item() > np.finfo(np.float16).max and abs(found / exact - 1) < 0.02
+
+
+# (a, b): 0 · ∞ on the way to a derivative of a power that is 0
+FAR = [(inf, -1.0), (inf, -inf), (2.0, -inf), (0.5, inf), (0.0, inf), (1e200, -inf)]
+
+
+@pytest.mark.parametrize("name", ["pow", "operator", "float_power"])
+@pytest.mark.parametrize("a, b", FAR)
+def test_a_power_that_infinity_makes_0_is_flat_in_every_mode(name, a, b):
+    power = POWERS[name]
+    assert power(mg.tensor(a), mg.tensor(b)).item() == 0
+    assert derivatives(lambda x: power(x, mg.tensor(b)), a) == (0,) * 3
+    assert derivatives(lambda e: power(mg.tensor(a), e), b) == (0,) * 3
+    assert derivatives(lambda x: x**b, a) == (0,) * 3
+
+
+@pytest.mark.parametrize("b", [-1.0, inf, 2.0])
+def test_a_cut_array_has_the_same_derivatives_where_one_element_is_infinite(b):
+    a, e = np.array([0.5, inf, 1e-300, 0.0, 2.0]), np.full(5, b)
+
+    def both(a, e):
+        a, e = leaf(a), leaf(e)
+        with np.errstate(all="ignore"):
+            return [g.numpy() for g in mg.grad(a**e, [a, e], -np.ones(len(a.data)))]
+
+    whole, single = both(a, e), [both(a[i : i + 1], e[i : i + 1]) for i in range(5)]
+    for k in 0, 1:
+        assert whole[k].tobytes() == np.concatenate([g[k] for g in single]).tobytes()

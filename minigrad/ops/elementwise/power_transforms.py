@@ -60,24 +60,34 @@ boxcox1p = elementwise(
 
 def _inv_boxcox_dp(x: Any, p: Any) -> Any:
     """y d/dp log(1 + px)/p = y (t/(1 + t) − log(1 + t))/p², t = px; near 0, where that cancels,
-    y x² times a series in t. No square is formed, it could overflow.
+    y x² times a series in t. No square is formed, it could overflow. At t = −1 it is the limit.
     """
     x, p = with_fractions(widen(x)), widen(p)
     t, y = x * p, inv_boxcox(x, p)
+    end = t == -1
     near = np.abs(t) < 0.5
-    u, v, q = np.where(near, x, 0), np.where(near, 1, t), np.where(near, 1, p)
+    u, v, q = np.where(near, x, 0), np.where(near | end, 1, t), np.where(near, 1, p)
     series = hypergeometric(np.where(near, -t, 0), above=(2.0, 2.0), below=(3.0,))
     # t may be infinite where y is an ordinary number, the power being a small one
     beyond = t == np.inf
     size = np.log(np.where(beyond, np.abs(x), 1)) + np.log(np.where(beyond, np.abs(p), 1))
     logs = np.where(beyond, size, np.log1p(np.where(beyond, 1, v)))
     far = (1 / (1 + 1 / v) - logs) / q * y / q
+    far = np.where(end, -_at_end(end, p) / q / q, far)
     return np.where(near, -0.5 * series * (u * (u * y)), far)
 
 
 def _inv_boxcox_dx(x: Any, p: Any) -> Any:
+    """(1 + px)^(1/p − 1)"""
     x = with_fractions(widen(x))
-    return inv_boxcox(x, p) / (1 + x * p)
+    t = x * p
+    end = t == -1
+    return np.where(end, _at_end(end, p), inv_boxcox(x, p) / np.where(end, 1, 1 + t))
+
+
+def _at_end(end: Any, p: Any) -> Any:
+    """(1 + px)^(1/p − 1) where px = −1."""
+    return np.power(0.0, 1 / np.where(end, p, 1) - 1)
 
 
 inv_boxcox = elementwise(

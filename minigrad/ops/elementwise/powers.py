@@ -44,6 +44,8 @@ def _whole_power(a: Any, n: Any) -> Any:
 
 def power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
+    if type(b) is float and b - b != 0:  # infinite: as an array, whose powers of 0 outweigh it
+        b = np.result_type(a.dtype, b).type(b)
     if type(b) in _NUMBERS or type(b) is bool:
         if b == 2:  # by far the most frequent: without a copy of a
             return g * (b * a)
@@ -62,11 +64,14 @@ def power_da(g: Any, a: Any, b: Any) -> Any:
     if not isinstance(a, np.ndarray | np.generic) and "c" not in a.dtype.kind + b.dtype.kind:
         small = (np.abs(b) < 1) & (b != 0) & (a > 0)
         half = a ** np.where(small, 0.5 * rest, rest)
-        return half * b * np.where(small, half, 1) * g
+        outweighed = np.logical_and(half == 0, np.isinf(b))
+        return keep(half * b * np.where(small, half, 1) * g, np.logical_not(outweighed))
     power = a**rest
-    # New arrays on the left. Large ones on the right NumPy multiplies in place and the other way
-    # round, and products of complex numbers then have other bits.
-    return _finite_if_it_can_be(power * b, power, a, b, by_a=1) * g
+    if _ordinary(power):
+        # New arrays on the left. Large ones on the right NumPy multiplies in place and the other
+        # way round, and products of complex numbers then have other bits.
+        return power * b * g
+    return _number_if_it_can_be(power, b, power, a, b, by_a=1) * g
 
 
 def _signed(b: Any) -> Any:
@@ -84,21 +89,39 @@ def power_db(g: Any, y: Any, a: Any, b: Any) -> Any:
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
         a = a + 0j
     zero = a == 0
-    if isinstance(zero, np.ndarray) and not np.count_nonzero(zero):  # nothing to look after
-        return _finite_if_it_can_be(np.log(a) * y, y, a, b, by_b=1) * g
+    if isinstance(zero, np.ndarray) and not np.count_nonzero(zero):  # 0⁰ = 1 has a 0 as well
+        if _ordinary(y):
+            return np.log(a) * y * g
+        return _number_if_it_can_be(np.log(a), y, y, a, b, by_b=1) * g
     log = np.log(a + zero) - zero  # negative at 0: of an infinite size −∞
     log = log.item() if type(a) in _NUMBERS else log
-    slope = _finite_if_it_can_be(np.where(zero, np.abs(y), y) * log, y, a, b, by_b=1)
-    return keep(slope * g, np.logical_not(np.logical_and(zero, np.abs(y) <= 1)))
+    slope = _number_if_it_can_be(np.where(zero, np.abs(y), y), log, y, a, b, by_b=1)
+    nothing = np.logical_and(zero, np.abs(y) <= 1)
+    if not isinstance(zero, np.ndarray):  # elsewhere no look at values is free
+        nothing = np.logical_or(nothing, np.logical_and(y == 0, a == np.inf))
+    return keep(slope * g, np.logical_not(nothing))
 
 
-def _finite_if_it_can_be(slope: Any, power: Any, a: Any, b: Any, **orders: int) -> Any:
-    """The slope, a power times a number, found in another way where the power is infinite."""
-    known = isinstance(power, np.ndarray) and power.dtype.char in "efd" and power.size > 0
-    if not known or power.item(power.argmax()) < np.inf:
-        return slope
-    infinite = np.logical_and(np.isinf(power), a > 0)
-    return op.where(infinite, power_derivative.forward(a, b, **orders), slope)
+def _ordinary(power: Any) -> bool:
+    """Whether powers are known to be positive and finite. Beside them nothing is 0 · ∞."""
+    if type(power) is not np.ndarray or power.dtype.kind != "f" or not power.size:
+        return False
+    return 0 < power.item(power.argmin()) and power.item(power.argmax()) < np.inf
+
+
+def _number_if_it_can_be(x: Any, factor: Any, power: Any, a: Any, b: Any, **orders: int) -> Any:
+    """x times the factor, one of them the power, found in another way where that is 0 · ∞ or the
+    power is infinite."""
+    with np.errstate(invalid="ignore"):
+        slope = x * factor
+        if not isinstance(power, np.ndarray | np.generic) or power.dtype.char not in "efd":
+            return slope
+        finite = np.isfinite(slope)
+        if finite.all():
+            return slope
+        special = np.logical_or(power == 0, np.logical_and(np.isinf(power), a > 0))
+        special = np.logical_and(special, np.logical_not(finite))
+        return op.where(special, power_derivative.forward(a, b, **orders), slope)
 
 
 @primitive(kind="elementwise")
@@ -131,7 +154,8 @@ def _derivative(a: Any, b: Any, m: int, n: int) -> Any:
     for j in range(n - 1, -1, -1):
         terms = terms * log + factors[j]
     whole = base**rest
-    y = keep(whole * terms, whole != 0)  # that outweighs a factor that is infinite
+    # a power of 0 outweighs a factor that is infinite, a factor of 0 a power that is
+    y = keep(whole * terms, np.logical_and((whole != 0) | (log != log), terms != 0))
     if real:  # whole may be infinite, and y not
         half = np.power(np.abs(base), 0.5 * rest)
         y = op.where(np.isinf(whole), half * terms * half * np.copysign(1, whole), y)
@@ -159,7 +183,7 @@ def _at_zero(a: Any, factors: list, b: Any, rest: Any, m: int) -> Any:
     nothing = first == 0
     if len(factors) == 1:
         power = np.power(op.where(a == 0, a, 1), op.where(nothing, 1, rest))
-        return first * power
+        return keep(first * power, power != 0)
 
     def beyond(factor: Any, sign: int) -> Any:
         return sign * infinite * op.where(factor == 0, 1, factor)
@@ -167,7 +191,8 @@ def _at_zero(a: Any, factors: list, b: Any, rest: Any, m: int) -> Any:
     limit = op.where(nothing | (rest.real == 0), first, beyond(first, 1))
     for j in range(1, len(factors)):
         limit = op.where(factors[j] == 0, limit, beyond(factors[j], (-1) ** j))
-    return keep(limit, np.logical_not((rest.real > 0) | ((b == 0) & (m == 0))))
+    limit = keep(limit, np.logical_not((rest.real > 0) | ((b == 0) & (m == 0))))
+    return op.where(b == b, limit, b)
 
 
 pow = elementwise(

@@ -11,7 +11,9 @@ from ..function import Function, as_array, as_tensors, is_smooth_array, results
 from ..spec import OpSpec, Sample
 from .base import check
 from .limits import at_the_ends
+from .modes import modes_agree
 from .nan_shows import nan_shows
+from .poles import at_poles
 
 
 def special_values(dtype: str) -> np.ndarray:
@@ -29,6 +31,7 @@ def k12(spec: OpSpec, context: Context) -> int:
 
     Elementwise ops get every combination of special values, for each set of parameters; of these
     and of ops without a reference the derivative at the ends of the number line is its limit.
+    There, plain, recorded and forward derivatives agree, and what grows without end is infinite.
     Others have a special value put into each floating argument of a sample. So have ops that
     answer for NaN alone (`nan_alone`), and no other value than NaN. What a NaN makes NaN has a
     derivative by it.
@@ -39,9 +42,13 @@ def k12(spec: OpSpec, context: Context) -> int:
     for dtype in ("float64", "float32"):
         if dtype not in spec.dtypes:
             continue
+        samples = context.samples(spec, dtype)
+        first = {repr(s.params): s for s in reversed(samples)}.values()
+        for sample in first if is_elementwise(spec) else ():
+            count += derivatives_agree(spec, sample, dtype)
+            count += at_poles(spec, sample) if dtype == "float64" else 0
         if is_elementwise(spec) and not spec.nan_alone:
-            samples = context.samples(spec, dtype)
-            for sample in {repr(s.params): s for s in reversed(samples)}.values():
+            for sample in first:
                 count += every_combination(spec, sample, dtype, with_values=sample is samples[0])
                 count += at_the_ends(spec, sample, dtype)
         elif spec.reference is not None:
@@ -55,19 +62,34 @@ def k12(spec: OpSpec, context: Context) -> int:
 
 def every_combination(spec: OpSpec, sample: Sample, dtype: str, with_values: bool) -> int:
     """All tuples of special values, in one call; the values as well, or the gradients alone."""
+    args = combinations(sample, special_values(dtype))
+    if not args:
+        return 0
+    count = 0
+    if spec.reference is not None and with_values:
+        count += as_reference(spec, tuple(args), sample.params, "special values")
+    return count + gradient_is_a_number(spec, args, sample.params)
+
+
+def derivatives_agree(spec: OpSpec, sample: Sample, dtype: str) -> int:
+    """In every mode alike at every tuple of special values, of three arguments of every other."""
+    several = sum(map(is_smooth_array, sample.args)) > 2
+    args = combinations(sample, special_values(dtype)[:: 2 if several else 1])
+    places = differentiated(spec, tuple(args))
+    return modes_agree(Function(spec.call, args, sample.params, places), dtype) if args else 0
+
+
+def combinations(sample: Sample, values: np.ndarray) -> list:
+    """The sample's arguments with all tuples of the values; none where it has no floating one."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     if not places:
-        return 0
-    values = special_values(dtype)
+        return []
     grid = [x.reshape(-1) for x in np.meshgrid(*[values] * len(places), indexing="ij")]
     args = list(sample.args)
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].shape)
-    count = 0
-    if spec.reference is not None and with_values:
-        count += as_reference(spec, tuple(args), sample.params, "special values")
-    return count + gradient_is_a_number(spec, args, sample.params)
+    return args
 
 
 def as_reference(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
