@@ -9,10 +9,10 @@ leave puts back what was there.
 import importlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from .leaving import contextmanager
 from .locks import Lock
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord

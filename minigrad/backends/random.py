@@ -9,6 +9,7 @@ import numpy as np
 
 from .device import On, require_gpu, resolve
 from .draws import Draws, Noted, Repeated, Shared, State
+from .leaving import left_always
 from .philox import DeviceGenerator
 from .threads import Local
 
@@ -116,42 +117,50 @@ def _shared() -> Shared:
     return Shared(_base)
 
 
-class noted:
+class _drawing:
+    """Inside, this thread draws from `draws` in place of the host's generator."""
+
+    def __init__(self, draws: Draws | None):
+        self.before, self.draws = _here.draws, draws
+
+    def __enter__(self) -> Any:
+        _here.draws = self.draws
+
+    @left_always(lambda block: block.draws is not block.before and _here.draws is block.draws)
+    def __exit__(self, *exc: object) -> None:
+        _here.draws = self.before
+
+
+class noted(_drawing):
     """Inside, what this thread draws from the host's generator is noted; gives the list."""
 
+    def __init__(self) -> None:
+        before = _here.draws
+        self.source = Noted(_shared() if before is None else before.source)
+        super().__init__(Draws(self.source))
+
     def __enter__(self) -> list[State]:
-        self.before = _here.draws
-        below = _shared() if self.before is None else self.before.source
-        source = Noted(below)
-        _here.draws = Draws(source)
-        return source.states
-
-    def __exit__(self, *exc: object) -> None:
-        _here.draws = self.before
+        super().__enter__()
+        return self.source.states
 
 
-class apart:
+class apart(_drawing):
     """Inside, nothing is noted: for what is drawn the first time only (weights of a lazy layer)."""
 
-    def __enter__(self) -> None:
-        self.before, _here.draws = _here.draws, None
-
-    def __exit__(self, *exc: object) -> None:
-        _here.draws = self.before
+    def __init__(self) -> None:
+        super().__init__(None)
 
 
-class repeated:
+class repeated(_drawing):
     """Inside, this thread draws again what was noted. The host's generator stays as it is, also
     where a seed is set inside.
     """
 
     def __init__(self, states: list[State]):
-        self.states = states
+        super().__init__(Draws(Repeated(states, _shared())))
+        self.generator = _generator
 
-    def __enter__(self) -> None:
-        self.before, self.generator = _here.draws, _generator
-        _here.draws = Draws(Repeated(self.states, _shared()))
-
+    @left_always(lambda block: _here.draws is block.draws)
     def __exit__(self, *exc: object) -> None:
         global _generator
         _here.draws, _generator = self.before, self.generator

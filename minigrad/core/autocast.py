@@ -16,7 +16,7 @@ import functools
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from ..backends.device import device_of
 from ..backends.dtypes import bfloat16, resolve_dtype
 from ..backends.fingerprint import fingerprint
+from ..backends.leaving import contextmanager, left_always
 from . import modes
 from .caches import Cache
 from .graph import Leaf
@@ -133,6 +134,7 @@ class autocast(metaclass=modes.CalledFirst):
         self._inside.enter(autocast=self if self.enabled else None)
         return self
 
+    @left_always(lambda block: len(block._inside.stack))
     def __exit__(self, *exc: object) -> None:
         self._inside.leave()
         modes.add_reason(-1)

@@ -6,11 +6,11 @@ they take an ordered form, slower, or raise where there is none.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from typing import Any, NamedTuple
 
 from ..backends.device import device_of
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from . import modes
 from .errors import DeterminismError
@@ -75,9 +75,12 @@ def _put_in_force() -> None:
     """Let the last of the settings hold. Under the lock."""
     global required, _warn_only
     mode, _warn_only = _settings[-1]
-    if mode != required:
-        required = mode
-        modes.add_check(1 if mode else -1)
+    if mode and not required:  # Ctrl-C in between leaves a reason too many, not one too few
+        modes.add_check(1)
+        required = True
+    elif required and not mode:
+        required = False
+        modes.add_check(-1)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -85,22 +88,33 @@ def are_deterministic_algorithms_enabled() -> bool:
     return required
 
 
-@contextmanager
-def deterministic(mode: bool = True, *, warn_only: bool = False) -> Iterator[None]:
+class deterministic(ContextDecorator):
     """`with mg.deterministic():` the switch on inside, as before afterwards; also a decorator.
 
     The switch is the process's: of blocks in several threads the one entered last holds for all.
     """
-    own = [bool(mode), bool(warn_only)]
-    with _lock:
-        _settings.append(own)
-        _put_in_force()
-    try:
-        yield
-    finally:
+
+    def __init__(self, mode: bool = True, *, warn_only: bool = False):
+        self.mode, self.warn_only = bool(mode), bool(warn_only)
+        self._own = modes.Outer()
+
+    def _recreate_cm(self) -> "deterministic":
+        return deterministic(self.mode, warn_only=self.warn_only)  # for a call of what it decorates
+
+    def __enter__(self) -> None:
+        own = [self.mode, self.warn_only]
+        self._own.stack.append(own)
+        with _lock:
+            _settings.append(own)
+            _put_in_force()
+
+    @left_always(lambda block: len(block._own.stack))
+    def __exit__(self, *exc: object) -> None:
+        own = self._own.stack[-1]
         with _lock:  # its own, which is not the last where threads leave in another order
             _settings[:] = [setting for setting in _settings if setting is not own]
             _put_in_force()
+        self._own.stack.pop()
 
 
 def refuse(op: Any, args: tuple) -> None:

@@ -28,6 +28,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..backends.device import array_module
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from . import modes
 
@@ -228,10 +229,12 @@ class scope:
         modes.state.scope = f"{outer}/{self.name}" if outer else self.name
         return self
 
+    @left_always(lambda block: len(block._outer.stack))
     def __exit__(self, *exc: object) -> None:
-        outer, t0 = self._outer.stack.pop()
+        outer, t0 = self._outer.stack[-1]
         try:
             if listeners and t0 is not None:
                 tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
         finally:  # a listener may fail, or be interrupted as it writes
             modes.state.__dict__["scope"] = outer
+            self._outer.stack.pop()

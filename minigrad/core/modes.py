@@ -9,8 +9,7 @@ Ctrl-C may arrive wherever a function begins and behind each call. So a block se
 when it is entered, and puts the old one back first when it is left: an interrupt then leaves at
 worst one reason too many, which costs time and changes nothing. The old values are put back by
 `own |= {…}` on the thread's own dict, which calls nothing; `state.set({})` brings `plain` up to
-date. What Python leaves open is the moment in which it calls `__exit__` (and `__exit__` calls
-`leave`): nothing that is written in Python can run before an interrupt that came just then.
+date. One that comes as __enter__ returns or __exit__ begins is backends/leaving.py's to answer.
 """
 
 import functools
@@ -19,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local, identity
 
@@ -165,6 +165,7 @@ class _RecordingMode(metaclass=CalledFirst):
         self._outer.enter(**values)
         return self
 
+    @left_always(lambda block: len(block._outer.stack))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
         add_reason(-1)

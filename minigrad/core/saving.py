@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from ..backends.leaving import left_always
 from . import modes
 
 __all__ = ["is_recomputing"]
@@ -49,6 +50,7 @@ class Saver:
         modes.state.saving = (*modes.state.saving, self)
         return self
 
+    @left_always(lambda block: len(modes.state.saving))
     def __exit__(self, *exc: object) -> None:
         own = modes.state.__dict__
         own |= {"saving": own["saving"][:-1], "plain": None}

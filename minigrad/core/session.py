@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..backends.device import device_of, resolve
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from . import modes
 from .caches import Cache, cache_stats
@@ -131,6 +132,7 @@ class Session:
         self._outer.enter(session=self)
         return self
 
+    @left_always(lambda block: len(block._outer.stack))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
 

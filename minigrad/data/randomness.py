@@ -16,7 +16,6 @@ import functools
 import hashlib
 import operator
 import random as python
-import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -24,7 +23,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
+from ..backends.threads import Local
 
 ROW, BATCH, STREAM, START = range(4)  # a row, a batch, a row of a stream, the start of a worker
 
@@ -61,6 +62,12 @@ class Numbers:
         return self._sequence(2).generate_state(4)
 
 
+def _held(lock: Any) -> int:
+    """How often this thread holds an RLock."""
+    count = getattr(lock, "_recursion_count", lock._is_owned)  # Python 3.11.0 has no count
+    return int(count())
+
+
 def _whole(part: Any) -> int:
     try:
         return operator.index(part) % (1 << 64)
@@ -71,7 +78,7 @@ def _whole(part: Any) -> int:
 _process = Numbers()  # the process's own
 
 
-class _Here(threading.local):
+class _Here(Local):
     numbers: Numbers = _process
 
 
@@ -111,6 +118,7 @@ class numbers_of:
         _here.numbers = numbers
         random.set_own_of_thread(numbers)
 
+    @left_always(lambda block: _here.numbers is block.numbers)
     def __exit__(self, *exc: object) -> None:
         _here.numbers, own = self.outer
         random.set_own_of_thread(own)
@@ -128,21 +136,23 @@ class _Shared:
     def __init__(self) -> None:
         self.lock = Lock()
         self.owner = _process
-        self.depth = 0  # of blocks within each other: a draw may call for another one
+        self.is_turned = False  # while it is, what that calls does not turn it
 
     def __enter__(self) -> None:
-        self.lock.acquire()
+        before = _held(self.lock)
         try:
-            self.depth += 1
-            if self.depth == 1 and self.owner is not _here.numbers:
+            self.lock.acquire()
+            if self.owner is not _here.numbers and not self.is_turned:
                 self._turn_to(_here.numbers)
-        except BaseException:
-            self.__exit__()
+        except BaseException:  # Ctrl-C
+            if _held(self.lock) > before:
+                self.lock.release()
             raise
 
-    def __exit__(self, *exc: object) -> None:
-        self.depth -= 1
-        self.lock.release()
+    @property
+    def __exit__(self) -> Any:
+        """The lock's own, written in C: no interrupt comes between its call and what it does."""
+        return self.lock.__exit__
 
     def turn_back(self) -> None:
         """To the thread's own, where the row that was drawn for has been made."""
@@ -151,19 +161,24 @@ class _Shared:
                 pass
 
     def _turn_to(self, numbers: Numbers) -> None:
-        outer = self.owner
-        before = None if outer.is_over else self.get()
+        outer, before = self.owner, None
+        self.is_turned = True
         try:
+            before = _process.states.get(self) if outer.is_over else self.get()
             if self in numbers.states:
                 self.set(numbers.states[self])
             else:
                 self.random.seed(self.as_seed(numbers.seed()))
-            outer.states[self] = before
+            if not outer.is_over:
+                outer.states[self] = before
             self.owner = numbers
         except BaseException:  # Ctrl-C: nothing has changed
-            self.set(before or _process.states[self])
-            self.owner = outer if before else _process
+            if before is not None:
+                self.owner = _process if outer.is_over else outer
+                self.set(before)
             raise
+        finally:
+            self.is_turned = False
 
     def get(self) -> Any:
         """The state."""
@@ -220,9 +235,12 @@ class _OfNumPy(_Shared):
 
     def _replace(self, bits: Any) -> None:
         state = self.random.get_state(legacy=False)
-        with np.random.get_bit_generator().lock:  # nobody is drawing  # type: ignore
-            np.random.set_bit_generator(bits)  # type: ignore
-        self.random.set_state(state)
+        bits.state = {key: state[key] for key in ("bit_generator", "state")}
+        try:
+            with np.random.get_bit_generator().lock:  # nobody is drawing  # type: ignore
+                np.random.set_bit_generator(bits)  # type: ignore
+        finally:
+            self.random.set_state(state)  # with the second of two normal numbers
 
 
 class _Turned(np.random.MT19937):
@@ -322,11 +340,17 @@ def _makes_rows(more: int) -> None:
 class shared:
     """Inside, somebody in this process makes rows."""
 
+    is_entered = False
+
     def __enter__(self) -> None:
         _makes_rows(1)
+        self.is_entered = True
 
+    @left_always(lambda block: block.is_entered)
     def __exit__(self, *exc: object) -> None:
-        _makes_rows(-1)
+        if self.is_entered:
+            self.is_entered = False
+            _makes_rows(-1)
 
 
 def begin_process() -> None:
@@ -334,5 +358,5 @@ def begin_process() -> None:
     global _counting
     _counting = Lock()
     for one in (of_numpy, of_python):
-        one.lock, one.depth = Lock(), 0
+        one.lock, one.is_turned = Lock(), False
     _makes_rows(1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.leaving import left_always
 from ..backends.threads import Local
 from ..core import events, modes
 from ..core.errors import AnomalyError, InPlaceError, about, describe
@@ -46,27 +47,20 @@ class detect_anomaly(metaclass=modes.CalledFirst):
 
     def __enter__(self) -> "detect_anomaly":
         self._outer.enter(anomaly=self)
-        try:
-            events.listen(_listener)
-        except BaseException:  # Ctrl-C
-            self._outer.leave()
-            raise
+        events.listen(self)
         return self
 
+    @left_always(lambda block: len(block._outer.stack))
     def __exit__(self, *exc: object) -> None:
+        events.unlisten(self)
         self._outer.leave()
-        events.unlisten(_listener)
 
     def __call__(self, fn: Callable) -> Callable:
         return modes.decorated(fn, lambda: type(self)(self.check_nan, inf=self.inf))
 
-
-class _Listener:
-    """Hears the ops of all threads; looks at those of threads that are inside detect_anomaly."""
-
     def hear(self, event: tuple) -> None:
-        mode = modes.state.anomaly
-        if mode is None:
+        """Look at an op of a thread that this is the innermost block of."""
+        if modes.state.anomaly is not self:
             return
         kind, op, _, _, node, inputs, outputs, _ = event
         if kind == "forward" and node is not None:
@@ -75,19 +69,16 @@ class _Listener:
                 _recorded_by[node] = rule
             _remember_arrays(node)
         for y in outputs:
-            if y is not None and mode.check_nan:
+            if y is not None and self.check_nan:
                 y = raw(y)
                 if not _all_finite(y):
-                    _judge(mode, kind, op, node, inputs, y)
+                    _judge(self, kind, op, node, inputs, y)
 
     def graph_ready(self, order: list, roots: list) -> None:
         """Compare the arrays of the caller that rules need with what they were."""
-        if modes.state.anomaly is not None and _known:
+        if modes.state.anomaly is self and _known:
             for node in order:
                 _refuse_changed_arrays(node)
-
-
-_listener = _Listener()
 
 
 _running = Local()  # .rule: the call whose rule runs in this thread, as in _recorded_by

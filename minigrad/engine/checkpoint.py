@@ -11,13 +11,14 @@ Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from numbers import Integral
 from typing import Any
 
 from ..backends import random
+from ..backends.leaving import contextmanager
 from ..core import modes
 from ..core.errors import describe
 from ..core.saving import Saver

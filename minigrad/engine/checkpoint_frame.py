@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..backends import random
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..core import events, modes, versions
 from ..core.graph import Leaf, next_number
@@ -245,13 +246,10 @@ class _as_at:
         self.before = modes.state.all()
         self.generators_before = frame.generators.states(), _of_devices()
         modes.add_reason()
-        try:
-            self._set_generators(frame.drew_from, frame.devices)
-        except BaseException:  # Ctrl-C: the block is not entered, and so never left
-            self._set_generators(*self.generators_before)
-            raise
         modes.state.set({**frame.state, "saving": (self.saver,)})
+        self._set_generators(frame.drew_from, frame.devices)
 
+    @left_always(lambda block: modes.state.saving == (block.saver,))
     def __exit__(self, *exc: object) -> None:
         own = modes.state.__dict__
         own |= self.before

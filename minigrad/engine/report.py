@@ -1,9 +1,9 @@
 """What the last backward with engine="parallel" did, in figures: mg.engine.last_report()."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..backends.leaving import contextmanager
 from ..backends.threads import Local
 
 _local = Local()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import to_device, to_host
+from ..backends.leaving import left_always
 from ..core import modes, versions
 from ..core.errors import HookError, about, describe
 from ..core.saving import Deferred, Saver
@@ -130,6 +131,7 @@ class disable_saved_tensors_hooks:
             raise RuntimeError(self.error_message)
         self._outer.enter(no_hooks=self.error_message)
 
+    @left_always(lambda block: len(block._outer.stack))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
 

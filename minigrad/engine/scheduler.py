@@ -6,11 +6,12 @@ parallel.py states what it guarantees.
 import heapq
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from ..backends import pool
+from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
 from ..core import modes
 from ..core.graph import Leaf, Node, Port

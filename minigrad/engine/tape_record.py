@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from ..backends.device import as_operand
 from ..backends.dtypes import WITHOUT_DTYPE
+from ..backends.leaving import left_always
 from ..core import events, modes, versions
 from ..core.errors import TapeError, about, describe
 from ..core.graph import Leaf, Port, with_leaves
@@ -135,6 +136,7 @@ class Record(metaclass=modes.CalledFirst):
         modes.state.tapes = (*modes.state.tapes, self)
         return self
 
+    @left_always(lambda block: modes.state.tapes.count(block))
     def __exit__(self, *exc: object) -> None:
         modes.state.tapes = tuple([tape for tape in modes.state.tapes if tape is not self])
         modes.add_reason(-1)

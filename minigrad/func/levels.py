@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
 from ..core import joined, modes
 from ..core.errors import TransformError, describe
@@ -180,6 +181,7 @@ class new_level:
         state.set(inside)
         return kind
 
+    @left_always(lambda block: modes.state.level)
     def __exit__(self, error: Any, *others: object) -> None:
         own = modes.state.__dict__
         try:

@@ -5,9 +5,9 @@ among its attributes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
+from ..backends.leaving import contextmanager
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends import random
+from ..backends.leaving import left_always
 from ..core import modes
 from ..core.errors import TransformError
 from ..core.registry import op as ops
@@ -50,6 +51,7 @@ class draws:
     def __enter__(self) -> None:
         modes.state.randomness = self.inside
 
+    @left_always(lambda block: modes.state.randomness is block.inside)
     def __exit__(self, *exc: object) -> None:
         modes.state.__dict__["randomness"] = self.outer
 

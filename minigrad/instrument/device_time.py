@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from ..backends import device
+from ..backends.leaving import left_always
 from ..core import events
 from .formats import written_whole
 from .stream_marks import StreamMarks
@@ -58,6 +59,7 @@ class DeviceTimes:
         events.listen(self)
         return self
 
+    @left_always(lambda block: events.listeners.count(block))
     def __exit__(self, *exc: object) -> None:
         events.unlisten(self)
         device.observers.remove(self._copied)

@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..core import events, modes
 from ..core import sections as engine_sections
@@ -137,6 +138,7 @@ class event_log:
         self._step_began = self._base
         self._enter_phase()
 
+    @left_always(lambda block: block._file is not None)
     def __exit__(self, *exc: object) -> None:
         self.close()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends import device
+from ..backends.leaving import left_always
 from ..backends.threads import Local
 from ..core import events, modes
 
@@ -42,6 +43,7 @@ class Ranges:
         events.listen(self)
         return self
 
+    @left_always(lambda block: events.listeners.count(block))
     def __exit__(self, *exc: object) -> None:
         events.unlisten(self)
         modes.add_check(-1)

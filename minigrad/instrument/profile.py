@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..core import events, modes
@@ -98,16 +99,19 @@ class profile(metaclass=CalledFirst):
         if not self._entered:
             if self._outputs is not None:
                 self._outputs.start()
+            self._entered = 1
             self._enter_phase()
-        self._entered += 1
+        else:
+            self._entered += 1
         return self
 
+    @left_always(lambda block: block._entered)
     def __exit__(self, *exc: object) -> None:
-        self._entered -= 1
-        if not self._entered:
+        if self._entered == 1:
             self._stop()
-            if self._outputs is not None:
-                self._outputs.finish(self)
+        self._entered -= 1
+        if not self._entered and self._outputs is not None:
+            self._outputs.finish(self)
 
     def step(self) -> None:
         """Say that a step of the program (of training) ends here, and the next one begins."""
@@ -129,16 +133,21 @@ class profile(metaclass=CalledFirst):
             self._pause()
         self._phase = phase
 
-    def _pause(self) -> None:
+    def _unlisten(self) -> None:
         events.unlisten(self)
         if self.sections is not None:
             engine_sections.unlisten(self.sections.hear)
-        self._wall += perf_counter_ns() - self._since
+
+    def _pause(self) -> None:
+        self._unlisten()
+        now = perf_counter_ns()
+        self._wall, self._since = self._wall + now - self._since, now
         self._set_running(0)
 
     def _stop(self) -> None:
         if self._phase == "active":
             self._pause()
+        self._unlisten()  # interrupted as it began to listen it is in no phase yet
         self._phase = ""
 
     # -- listening -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..core import events
@@ -116,6 +117,7 @@ class record_backward(metaclass=CalledFirst):
         events.listen(self, origin=True)
         return self
 
+    @left_always(lambda block: events.listeners.count(block))
     def __exit__(self, *exc: object) -> None:
         events.unlisten(self)
 

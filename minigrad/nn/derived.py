@@ -6,9 +6,9 @@ besides. Other modules of the class are left alone; copies and pickles are of th
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from ..backends.leaving import contextmanager
 from ..backends.threads import Local
 from ..core.caches import cached as kept
 from ..core.modes import state

@@ -1,9 +1,9 @@
 """An exponential moving average of parameters: what is evaluated and saved in place of the last."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
+from ..backends.leaving import contextmanager
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
