@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.device import to_device, to_host
 from ..backends.leaving import left_always
+from ..backends.memory_order import in_memory_order
 from ..core import modes, versions
 from ..core.errors import HookError, about, describe
 from ..core.saving import Deferred, Saver
@@ -83,16 +84,20 @@ class _Packed(Deferred):
                 **about(entry, array),
             )
         versions.refuse_if_changed(array, self.number, self.op, name)
-        return array
+        return in_memory_order(array, entry.strides)
 
 
 class _Entry:
-    """One packed array, with the shape and dtype that unpack has to give back."""
+    """One packed array, with the shape and dtype that unpack has to give back.
 
-    __slots__ = ("packed", "shape", "dtype")
+    Its strides are kept as well: rules add up in memory order, so a copy in another order would
+    change a gradient's last bits.
+    """
+
+    __slots__ = ("packed", "shape", "dtype", "strides")
 
     def __init__(self, array: Any, pack: Callable):
-        self.shape, self.dtype = array.shape, array.dtype
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
         shown = array.view()
         if isinstance(shown, np.ndarray):
             shown.flags.writeable = False  # others hold the same memory

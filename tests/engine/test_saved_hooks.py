@@ -300,3 +300,42 @@ def test_save_on_cpu_leaves_what_is_on_the_host_where_it_is(pin_memory):
     assert x.grad.tolist() == [2.0, 4.0]
     with pytest.raises(ValueError, match="device_type is 'cuda', got 'xpu'"):
         mg.save_on_cpu(device_type="xpu")
+
+
+COPIES = {
+    "C": lambda x: np.array(x.data, order="C"),
+    "F": lambda x: np.array(x.data, order="F"),
+    "reversed": lambda x: np.array(x.data[::-1], order="F")[::-1],
+    "tensor": lambda x: x.copy().data,
+    "list": lambda x: np.array(x.data.tolist(), x.dtype),
+}
+LAYOUTS = {
+    "C": lambda x: x,
+    "transposed": lambda x: x.T,
+    "every second": lambda x: mg.concatenate([x, x], 1)[:, ::2],
+    "reversed": lambda x: mg.flip(x, 0),
+    "broadcast": lambda x: mg.broadcast_to(x[:1], x.shape) + 0 * x.T,
+}
+RULES = {
+    "products": lambda x, w: np.tanh(x @ w) @ x.T,
+    "sums of powers": lambda x, w: (x**3 * w).sum(0) * np.exp(x * 0.1).sum(1),
+    "norms": lambda x, w: mg.layer_norm(x * w, x.shape[-1]) * mg.softmax(x, 0),
+    "einsum": lambda x, w: mg.einsum("ij,kj,ik->ik", x, w, x * w),
+    "logsumexp": lambda x, w: mg.logsumexp(x * w, 0) + mg.std(x, 1),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_hooks_that_copy_in_another_memory_order_change_no_bit(layout, rule):
+    draw = np.random.default_rng(0)
+    x = mg.tensor(draw.standard_normal((37, 37)).astype(np.float32), requires_grad=True)
+    w = mg.tensor(draw.standard_normal((37, 37)).astype(np.float32).T, requires_grad=True)
+
+    def gradients():
+        return [g.tolist() for g in mg.grad(RULES[rule](LAYOUTS[layout](x), w).sum(), [x, w])]
+
+    expected = gradients()
+    for name, copied in COPIES.items():
+        with mg.saved_tensors_hooks(copied, mg.tensor):
+            assert gradients() == expected, name

@@ -1,0 +1,40 @@
+"""in_memory_order(array, strides): the array again, its elements in memory as strides say."""
+
+from typing import Any
+
+from .device import array_module
+
+
+def in_memory_order(array: Any, strides: tuple[int, ...]) -> Any:
+    """array, or a copy whose axes lie in memory as those of an array with these strides.
+
+    The same axis is the innermost, neighbours that were contiguous are so, broadcast axes repeat,
+    reversed ones are reversed: NumPy and BLAS then take the same path, with the same rounding. A
+    gap between rows becomes one element wide, whatever it was.
+    """
+    axes = [k for k, n in enumerate(array.shape) if n > 1]
+    if array.size < 2 or all(array.strides[k] == strides[k] for k in axes):
+        return array
+    item = array.itemsize
+    dense, extent, steps = item, item, [item] * array.ndim  # bytes: there, here so far
+    for k in sorted(axes, key=lambda k: abs(strides[k])):
+        step, n = abs(strides[k]), array.shape[k]
+        if step % item:
+            return array  # parts of records
+        if 0 < step < dense:  # windows that overlap: their gaps are of use
+            steps = [abs(stride) for stride in strides]
+            extent = sum((array.shape[k] - 1) * steps[k] for k in axes) + item
+            break
+        steps[k] = extent if step == dense else extent + item if step else 0
+        dense = max(dense, (n - 1) * step + dense)
+        extent = max(extent, (n - 1) * steps[k] + extent)
+    if all(abs(array.strides[k]) == steps[k] and array.strides[k] * strides[k] >= 0 for k in axes):
+        return array
+    xp = array_module(array)
+    memory = xp.empty(extent // item, array.dtype)
+    view = xp.lib.stride_tricks.as_strided(memory, array.shape, steps)
+    back = slice(None, None, -1)
+    view = view[tuple([back if strides[k] < 0 and k in axes else slice(None)
+                       for k in range(array.ndim)])]  # fmt: skip
+    view[...] = array
+    return view
