@@ -88,7 +88,7 @@ def vectors(*sizes: Any, scale: float = 1.0) -> Callable:
 
     def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
         for size in sizes:
-            yield Sample(f"shape {size}", (numbers(rng, dtype, size) * scale,))
+            yield Sample(f"shape {size}", ((numbers(rng, dtype, size) * scale).astype(dtype),))
 
     return samples
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..core.registry import op
+from ..ops.axes import widen
 from .plant import Plant, plant, vectors
 
 
@@ -27,6 +28,11 @@ def _across(length):
     return {"x": rule}
 
 
+def _length_by_squares_of_halves(x):
+    """16-bit numbers in float32, whose numbers end where bfloat16's do."""
+    return _length_by_squares(widen(x)).astype(x.dtype) if x.dtype.itemsize == 2 else _length(x)
+
+
 _HYPOT = {"forward": lambda x: np.hypot(x, 1), "kind": "elementwise", "samples": vectors(5)}
 
 SCALES: list[Plant] = [
@@ -43,5 +49,11 @@ SCALES: list[Plant] = [
         "value by squares", "x/|x| itself with the root of a sum of squares",
         forward=_direction, wrong_forward=lambda x: x / _length_by_squares(x),
         samples=vectors(5, (2, 3)), arrays=("x",), right=_across(_length), wrong=_across(_length),
+    ),
+    plant(
+        "squares of halves", "x/|x| in bfloat16 with the squares in float32, which ends there too",
+        forward=_direction, wrong_forward=lambda x: x / _length_by_squares_of_halves(x),
+        samples=vectors(5, (2, 3)), dtypes=("float64", "float32", "bfloat16"), arrays=("x",),
+        right=_across(_length), wrong=_across(_length),
     ),
 ]  # fmt: skip

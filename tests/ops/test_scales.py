@@ -93,6 +93,19 @@ def test_value_and_gradient_follow_the_scale(name, dtype, scale):
             np.testing.assert_allclose(found, right, rtol=0, atol=near * most)
 
 
+@pytest.mark.parametrize("power", [-90, -66, 66, 90])
+@pytest.mark.parametrize("name", [name for name in NORMS if name not in ("pinv", "lstsq")])
+def test_in_bfloat16_too_they_follow_the_scale(name, power):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    f, x, degree = NORMS[name]
+    x = x.astype(bfloat16)
+    value, gradient = value_and_gradient(f, x)
+    y, g = value_and_gradient(f, (x.astype(float) * 2.0**power).astype(bfloat16))
+    for found, right, d in (y, value, degree), (g, gradient, degree - 1):
+        if abs(power * d) < 100:
+            np.testing.assert_allclose(found * 2.0 ** (-power * d), right, 0.02, 1e-3)
+
+
 @pytest.mark.parametrize("centre", [True, False])
 def test_a_row_that_overflows_changes_no_bit_of_the_others(centre):
     x = rng.standard_normal((5, 7)).astype(np.float32)

@@ -74,6 +74,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("kept cotangent", "K22"), ("written again", "K9"),
         ("a lost NaN", "K12"), ("a hidden NaN", "K12"), ("square overflows", "K31"),
         ("length by squares", "K31"), ("value by squares", "K31"),
+        ("squares of halves", "K31"),
         ("0 to the −1", "K12"), ("0 to the −1, in forward mode", "K12"), ("the root of 0", "K12"),
         ("the other side", "K12"),
         ("0 · ∞", "K12"), ("subnormal", "K12"), ("huge", "K12"),

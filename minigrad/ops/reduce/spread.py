@@ -70,6 +70,8 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     """
     ddof = degrees_lost("std", ddof, correction)
     options = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
+    if dtype is None and (wide := widen(x)) is not x:  # bfloat16's squares may be beyond float32's
+        return std.forward(wide, **options).astype(x.dtype)
     with np.errstate(over="ignore"):  # done again below
         y = _var_of_rows(x, axis, dtype, ddof, keepdims)
         y = accumulate(np.std, x, dtype, **options) if y is None else np.sqrt(y)

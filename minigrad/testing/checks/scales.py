@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ...backends.dtypes import bfloat16, finfo, is_floating, resolve_dtype
 from ..case import Context, function_of
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Arrays, Function
@@ -19,9 +20,11 @@ from ..spec import OpSpec, Sample
 from .base import check
 
 _NEAR, _FAR = 20, 30  # exponents between which the law is found, in float64; the other way too
-_ENDS = {"float32": (50, 70, 100, 116), "float64": (300, 530, 800, 1000)}
+_ENDS = {
+    "float32": (50, 70, 100, 116), "float64": (300, 530, 800, 1000), "bfloat16": (50, 70, 100),
+}  # fmt: skip
 _SAME = 1e-9  # what two values of the law may differ by, of the largest
-_BROKEN = {"float32": 1e-3, "float64": 1e-7}
+_BROKEN = {"float32": 1e-3, "float64": 1e-7, "bfloat16": 0.1}
 _SAMPLES = 3  # of an op, at the fast level
 _QUARTERS = 4  # degrees are whole, halves or quarters
 
@@ -32,7 +35,7 @@ def k31(spec: OpSpec, context: Context) -> int:
     """All floating arguments at once, and each alone, times powers of two."""
     count = 0
     for dtype in _ENDS:
-        if dtype not in spec.dtypes:
+        if dtype not in spec.dtypes or (dtype == "bfloat16" and bfloat16 is None):
             continue
         samples = context.samples(spec, dtype)
         for sample in samples if context.full else samples[:_SAMPLES]:
@@ -66,7 +69,7 @@ def _of_sample(spec: OpSpec, context: Context, sample: Sample, dtype: str) -> in
 
 
 def _is_real(x: object) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+    return isinstance(x, np.ndarray) and is_floating(x.dtype)
 
 
 def _at(
@@ -74,15 +77,19 @@ def _at(
 ) -> tuple[Arrays, Arrays, Arrays] | None:
     """(values, gradients, cotangents) with the chosen arguments times 2^k; None if one is refused
     or not finite."""
-    xs = [np.ldexp(x, k) if i in chosen else x for i, x in enumerate(function.xs)]
+    xs = [_times(x, k) if i in chosen else x for i, x in enumerate(function.xs)]
     ys = function.value_or_refusal(xs)
-    if not ys or not all(np.isfinite(y).all() and y.dtype.kind == "f" for y in ys):
+    if not ys or not all(np.isfinite(y).all() and is_floating(y.dtype) for y in ys):
         return None
     vs = normal(rng, ys) if vs is None else vs
     if [v.shape for v in vs] != [y.shape for y in ys]:
         return None
     gs = function.vjp(xs, [v.astype(y.dtype) for v, y in zip(vs, ys, strict=True)])
     return (ys, gs, vs) if all(np.isfinite(g).all() for g in gs) else None
+
+
+def _times(x: np.ndarray, k: int) -> np.ndarray:
+    return np.ldexp(x.astype(np.float64), k).astype(x.dtype)
 
 
 def _degree(ys: Arrays, zs: Arrays, sign: int) -> list[float] | None:
@@ -130,14 +137,14 @@ def _to_the_end(
         return 0
     ys, gs, _ = base
     powers, count = [*_powers(len(ys), len(gs), chosen, degree[0])], 0
-    info = np.finfo(dtype)
+    info = finfo(resolve_dtype(dtype))
     low, high = float(info.tiny) * 2**12, float(info.max) / 2**12
     for end in _ENDS[dtype]:
         k = sign * end
-        xs = [np.ldexp(x, k) if i in chosen else x for i, x in enumerate(function.xs)]
+        xs = [_times(x, k) if i in chosen else x for i, x in enumerate(function.xs)]
         if not all(_within(x, low, high) for x in xs):
             continue
-        wanted = [np.ldexp(a.astype(np.longdouble), 0) * np.longdouble(2) ** ((k - sign * _FAR) * d)
+        wanted = [a.astype(np.longdouble) * np.longdouble(2) ** ((k - sign * _FAR) * d)
                   for a, d in zip(ys + gs, powers, strict=True)]  # fmt: skip
         if not all(_within(a, low, high) for a in wanted):
             continue
@@ -145,7 +152,7 @@ def _to_the_end(
         found = zs + function.vjp(xs, [v.astype(z.dtype) for v, z in zip(vs, zs, strict=True)])
         for i, (a, b) in enumerate(zip(wanted, found, strict=True)):
             most = np.abs(a).max(initial=0)
-            wrong = ~(np.abs(b - a) <= _BROKEN[dtype] * most)
+            wrong = ~(np.abs(b.astype(a.dtype) - a) <= _BROKEN[dtype] * most)
             if wrong.any():
                 at = tuple(int(j) for j in np.argwhere(wrong)[0])
                 what = f"result {i}" if i < len(ys) else _gradient_name(function, i - len(ys))
