@@ -3,11 +3,15 @@
 import platform
 import sys
 
+from .backends import heap, processors
+
 __version__ = "0.1.0"
 
 
 def show_versions() -> None:
-    """Print the versions of minigrad, Python, NumPy, the optional packages, and the BLAS in use."""
+    """Print the versions of minigrad, Python, NumPy and the optional packages, how the process is
+    tuned (mg.accelerate), and the BLAS in use.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     print(f"minigrad {__version__}, Python {sys.version.split()[0]}, {platform.platform()}")
@@ -17,6 +21,7 @@ def show_versions() -> None:
         "ml_dtypes",
         "opt_einsum",
         "safetensors",
+        "numba",
         "cupy-cuda13x",
         "rich",
     ):
@@ -24,6 +29,7 @@ def show_versions() -> None:
             print(f"  {name} {version(name)}")
         except PackageNotFoundError:
             print(f"  {name} not installed")
+    print(f"  process: {heap.said()}; {processors.said()}")
     try:
         from threadpoolctl import threadpool_info
     except ImportError:

@@ -88,7 +88,7 @@ def one_thread() -> Iterator[int | None]:
 
 def _restore() -> None:
     for library, before in _limits:
-        if before != 1:
+        if before != 1 and library.get_num_threads() == 1:  # else somebody has set it meanwhile
             library.set_num_threads(before)
     _limits.clear()
 

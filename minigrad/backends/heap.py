@@ -1,15 +1,18 @@
-"""What the C library does with the memory of large arrays.
+"""The C library's heap, tuned for large arrays while mg.accelerate says so.
 
-By itself glibc gives the memory of a large array that is freed back to the system, and the next
-array of that size costs a fault for each of its pages: of a step of gelu(x)·tanh(x) on 2,000×2,000
-that was 19 ms of 53. Here it is told to keep up to KEPT bytes at the top of its heap for the next
-arrays, those of up to LARGEST bytes each. The most that a process ever holds does not change, only
-when it gives memory back.
+The heap is the process's: nothing here runs by being imported. By itself glibc gives the memory of
+a large array that is freed back to the system, and the next array of that size costs a fault for
+each of its pages. `keep_freed_arrays` tells glibc to keep up to KEPT bytes at the top of its heap
+for the next arrays, those of up to LARGEST bytes each. The most that a process ever holds does not
+change, only when it gives memory back.
 
-And Linux is asked to back that heap with large pages (2 MB on most machines) as far as it is used.
-A pass over an array of some MB spends a tenth of its time on looking up where pages of 4 kB lie:
-of two threads a convnet's step took 17 ms so and 15 with large pages. NumPy asks for its arrays of
-4 MB or more, one by one; then what lies between them stays small.
+It also asks Linux to back that heap with large pages (2 MB on most machines) as far as it is used:
+a pass over an array of some MB spends a tenth of its time on looking up where pages of 4 kB lie.
+NumPy asks for its arrays of 4 MB or more, one by one; then what lies between them stays small.
+
+`give_back` puts glibc's thresholds back to where they stood and returns freed memory to the system,
+the large pages with it. One thing stays until the process ends: glibc adapts its thresholds to the
+arrays that are freed, but no longer once somebody has set them.
 
 Settings of the process (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_ and GLIBC_TUNABLES, for
 large pages NUMPY_MADVISE_HUGEPAGE=0) come first: where one of them is set nothing is changed. Other
@@ -19,25 +22,114 @@ C libraries are left alone.
 import ctypes
 import mmap
 import os
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 KEPT = 256 << 20
 LARGEST = 32 << 20  # glibc takes no more: larger arrays come from the system, each by itself
 
+INITIAL = 128 << 10  # both of glibc's thresholds before they adapt
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _LARGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+_kept = False  # whether freed arrays are kept now
+_large_pages = False  # whether that memory lies in large pages
 
 
 def keep_freed_arrays() -> None:
     """Let freed arrays of up to LARGEST bytes, KEPT in all, serve the next ones, in large pages."""
-    if not _is_glibc() or _set_by_the_user():
+    global _kept, _large_pages
+    if _kept or not _is_glibc() or _set_by_the_user():
         return
-    c = ctypes.CDLL(None)
+    _thresholds()  # to put back
+    c = _c_library()
     c.mallopt(_TRIM_THRESHOLD, KEPT)
     c.mallopt(_MMAP_THRESHOLD, LARGEST)  # setting one keeps glibc from adapting the other
-    if _large_pages_on_demand():
+    _kept, _large_pages = True, _large_pages_on_demand()
+    if _large_pages:
         _advise_large_pages(c)
+
+
+def give_back() -> None:
+    """Undo `keep_freed_arrays`: thresholds as before it, freed memory back to the system."""
+    global _kept, _large_pages
+    if not _kept:
+        return
+    c, (by_itself, kept) = _c_library(), _thresholds()
+    c.mallopt(_MMAP_THRESHOLD, by_itself)
+    c.mallopt(_TRIM_THRESHOLD, kept)
+    c.malloc_trim(0)
+    _kept = _large_pages = False
+
+
+def said() -> str:
+    """What holds for the heap now, for a bug report."""
+    if _kept:
+        pages = " in large pages" if _large_pages else ""
+        return f"glibc keeps up to {KEPT >> 20} MB of freed arrays{pages}"
+    if _is_glibc() and _set_by_the_user():
+        return "glibc's heap as the environment sets it"
+    if _thresholds.cache_info().currsize:
+        by_itself, kept = _thresholds()
+        return f"glibc's heap as before, its thresholds fixed at {by_itself} and {kept} bytes"
+    return "the C library's heap untouched"
+
+
+class _Usage(ctypes.Structure):
+    """What mallinfo2(3) returns; arena: bytes of the heap, hblks: blocks that are mapped alone."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+            "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+@cache
+def _thresholds() -> tuple[int, int]:
+    """glibc's own thresholds: the bytes from which an array is mapped alone, and the free bytes at
+    the top of the heap from which they go back to the system. As they stood before the first change
+    of ours, after which they adapt no more.
+
+    No function tells them. So blocks of different sizes are asked for and never touched: either one
+    more is mapped, or the heap has grown. A block that fits in free memory says nothing; it is held
+    and the next one of its size asked for. The second threshold is twice the first once they adapt.
+    """
+    c = _c_library()
+    try:
+        usage = c.mallinfo2  # from glibc 2.33 on
+    except AttributeError:
+        return INITIAL, INITIAL
+    usage.restype = _Usage
+    page = mmap.PAGESIZE
+    low, high, taken = INITIAL, LARGEST, []  # a block of low bytes is not mapped, one of high is
+    while high - low > page and len(taken) < 40:
+        size, before = (low + high) // 2 // page * page, usage()
+        block, after = c.malloc(size), usage()
+        if not block:
+            break
+        taken.append(block)
+        if after.hblks > before.hblks:
+            high = size
+        elif after.arena > before.arena:
+            low = size
+    for block in reversed(taken):
+        c.free(block)
+    return (INITIAL, INITIAL) if low == INITIAL else (high, 2 * high)
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    c = ctypes.CDLL(None)
+    c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    c.free.argtypes = [ctypes.c_void_p]
+    c.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    c.malloc_trim.argtypes = [ctypes.c_size_t]
+    return c
 
 
 def _advise_large_pages(c: ctypes.CDLL) -> None:
@@ -46,9 +138,6 @@ def _advise_large_pages(c: ctypes.CDLL) -> None:
     They are taken from the C library, marked, and given back without being touched: that fixes
     addresses and uses no memory. A little less than KEPT, which it would hand on to the system.
     """
-    c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    c.free.argtypes = [ctypes.c_void_p]
-    c.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     size, page = LARGEST - (64 << 10), mmap.PAGESIZE  # from LARGEST on they are not of the heap
     taken = [c.malloc(size) for _ in range(KEPT // LARGEST)]
     for start in filter(None, taken):

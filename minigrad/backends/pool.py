@@ -1,8 +1,8 @@
 """Helper threads for large array work: NumPy and BLAS release the GIL while they compute.
 
-    share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers, each
-                            on a processor of its own
+    share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers
     together(loop, count)   loop() on this thread and on up to count − 1 helpers at once
+    keep_apart(on)          whether `share` keeps each thread on a processor of its own
 
 The caller always takes part and never waits for a helper that has not begun, so a busy or slow
 helper delays nothing. What is called from inside shared work runs where it is: threads do not
@@ -26,6 +26,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
+from . import processors
 from .device import device_here
 from .locks import Lock
 from .processors import Places
@@ -207,8 +208,8 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     The loop must end on every thread when there is no work left, and may run on this one alone. An
     error on any of them is raised here, after all have ended. Helpers see the caller's context
     variables (NumPy's errstate) and CuPy's current device and stream, not other thread-local state.
-    With apart the caller keeps its processor meanwhile and the helpers run on others: for loops
-    that start no thread or process, which would inherit that.
+    With apart, and after keep_apart(True), the caller keeps its processor meanwhile and the helpers
+    run on others: for loops that start no thread or process, which would inherit that.
     """
     if count < 2 or sharing():
         loop()
@@ -218,10 +219,10 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     _local.sharing = True
     try:
         size = helpers.grow(count - 1)
-        if apart:
-            here = helpers.places.part(helpers.threads)  # any idle one may take the job
-        else:
-            here = helpers.places.gather(helpers.threads)
+        # any idle one may take the job
+        here = helpers.places.part(helpers.threads) if apart else None
+        if here is None:
+            helpers.places.gather(helpers.threads)
         helpers.call(size, job)  # who wakes up while this thread does the rest
         allowed = helpers.places.stay(here)
         loop()
@@ -237,6 +238,13 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
             raise job.error
         finally:
             job.error = None  # an error leads to this frame, and this frame to the job
+
+
+def keep_apart(on: bool) -> None:
+    """Whether threads that share work keep to different processors; off: helpers are free again."""
+    processors.keep_apart(on)
+    if not on:
+        _helpers.places.gather(_helpers.threads)
 
 
 def share(work: Callable[[Any], Any], pieces: Iterable) -> None:

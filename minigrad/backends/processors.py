@@ -1,10 +1,11 @@
-"""Threads that share work, kept on different processors.
+"""Threads that share work, kept on different processors while mg.accelerate says so.
 
 A scheduler may wake a helper on the processor of the thread that called it, where the two take
-turns while another processor sleeps: some virtual machines pack threads so that wait often. A
-convolutional network's step on two threads took 25 ms there and takes 16 apart. So while work is
-shared the caller stays where it is, and helpers run on any processor but that one. Which of them
-is left to the system; nothing is bound for longer, and threads and processes of others stay free.
+turns while another processor sleeps: some virtual machines pack threads so that wait often. So
+while work is shared the caller stays where it is, and helpers run on any processor but that one.
+Which of them is left to the system, and threads of others stay free. But the caller is not ours,
+and a thread or process that it starts meanwhile inherits its processor: nothing here runs unless
+`keep_apart` has been called.
 
 MINIGRAD_KEEP_APART=0 leaves all of it to the system. So do systems other than Linux.
 """
@@ -13,18 +14,27 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import Thread
 
+_processor_number: Callable[[], int] | None = None  # the C library's, while threads are kept apart
 
-def _find_processor_number() -> Callable[[], int] | None:
-    """The C library's sched_getcpu; None where there is none, or where it is not to be used."""
+
+def keep_apart(on: bool) -> None:
+    """Whether threads that share work keep to different processors from here on."""
+    global _processor_number
     off = os.environ.get("MINIGRAD_KEEP_APART", "").strip().lower() in ("0", "false", "no", "off")
-    if off or not sys.platform.startswith("linux"):
-        return None
-    return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+    if not on or off or not sys.platform.startswith("linux"):
+        _processor_number = None
+    else:
+        _processor_number = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
-_processor_number = _find_processor_number()
+def said() -> str:
+    """What holds for threads now, for a bug report."""
+    if _processor_number is None:
+        return "threads run where the system lets them"
+    return "threads that share work keep to different processors"
 
 
 class Places:
@@ -36,11 +46,12 @@ class Places:
     def part(self, helpers: Iterable[Thread]) -> int | None:
         """Keep the helpers off this thread's processor, which is the result.
 
-        None where there is one processor, or no way to ask for it.
+        None where they are not to be kept apart, where there is one processor, or no way to ask.
         """
-        if _processor_number is None:
+        number = _processor_number  # another thread may switch it off
+        if number is None:
             return None
-        here, allowed = _processor_number(), os.sched_getaffinity(0)
+        here, allowed = number(), os.sched_getaffinity(0)
         if here not in allowed or len(allowed) < 2:
             return None
         try:
@@ -68,7 +79,8 @@ class Places:
     def gather(self, helpers: Iterable[Thread]) -> None:
         """Let helpers run where this thread may: for work that may start threads of its own."""
         if self.given:
-            self._send(helpers, os.sched_getaffinity(0))
+            with suppress(OSError):  # one that has ended
+                self._send(helpers, os.sched_getaffinity(0))
             self.given.clear()
 
     def _send(self, helpers: Iterable[Thread], processors: set[int]) -> None:

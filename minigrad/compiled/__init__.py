@@ -3,6 +3,7 @@
     mg.accelerate()                  # from here on; mg.accelerate(False) switches off
     with mg.accelerate(): ...        # inside only
     MINIGRAD_ACCELERATE=1            # in the environment, without changing the program
+    mg.accelerate(process=False)     # these loops alone, without the tuning of the process
 
 It needs numba (the extra `fast`), which is imported when it is first switched on, never before. The
 NumPy form of each op is the reference and the default. While it is off, nothing here runs.

@@ -1,28 +1,42 @@
-"""mg.accelerate: whether large work on the host runs as compiled loops. For the whole process."""
+"""mg.accelerate: compiled loops for large work on the host, and the process tuned for it."""
 
 from types import TracebackType
 
+from ..backends import heap, pool
 from ..backends.optional import optional
 from ..instrument.variables import complain, switch
 
-_on = False
+_on = False  # compiled loops
+_tuned = False  # the process
 
 
 class accelerate:
-    """Run large elementwise ops, rows, norms and images as loops compiled by numba.
+    """Run large elementwise ops, rows, norms and images as loops compiled by numba, and tune the
+    process for large arrays.
 
-        mg.accelerate()           # from here on; mg.accelerate(False) switches it off
-        with mg.accelerate():     # inside; afterwards as before
+        mg.accelerate()                 # from here on; mg.accelerate(False) switches it off
+        with mg.accelerate():           # inside; afterwards as before
+        mg.accelerate(compiled=False)   # the process alone; needs no numba
+        mg.accelerate(process=False)    # compiled loops alone
+
+    mode       whether it is on from here on
+    compiled   whether that is said of compiled loops; False: they stay as they are
+    process    whether that is said of the process; False: it stays as it is
 
     For the whole process, all threads. Results agree with NumPy's to rounding; they do not depend
     on the number of threads. A kernel is compiled at the first call that needs it (some tenths of a
     second), and kept. float32 and float64, contiguous; everything else runs as without it.
     ImportError where numba is missing.
+
+    The process: the C library (glibc) keeps up to 256 MB of freed arrays for the next ones, in
+    large pages, and threads that share an op keep to different processors while they do. No result
+    changes. Switching off undoes it, but for one thing: glibc's thresholds are back where they
+    stood, and adapt to the program's arrays no more.
     """
 
-    def __init__(self, mode: bool = True):
-        self._before = _on
-        _switch(bool(mode))
+    def __init__(self, mode: bool = True, *, compiled: bool = True, process: bool = True):
+        self._before = _on, _tuned
+        _switch(bool(mode) if compiled else _on, bool(mode) if process else _tuned)
 
     def __enter__(self) -> "accelerate":
         return self
@@ -33,34 +47,41 @@ class accelerate:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _switch(self._before)
+        _switch(*self._before)
 
 
 def is_accelerated() -> bool:
-    """Whether mg.accelerate is on."""
+    """Whether mg.accelerate has switched compiled loops on (mg.show_versions tells the rest)."""
     return _on
 
 
-def _switch(mode: bool) -> None:
-    global _on
-    if mode == _on:
-        return
-    if mode and optional("numba") is None:
+def _switch(compiled: bool, process: bool) -> None:
+    global _on, _tuned
+    if compiled and not _on and optional("numba") is None:
         raise ImportError(
             "mg.accelerate compiles with numba, which is not installed: "
-            "pip install '/path/to/the/checkout[fast]'"
+            "pip install '/path/to/the/checkout[fast]'; "
+            "mg.accelerate(compiled=False) tunes the process alone"
         )
-    from . import install
+    if compiled != _on:
+        from . import install
 
-    (install.install if mode else install.uninstall)()
-    _on = mode
+        (install.install if compiled else install.uninstall)()
+        _on = compiled
+    if process != _tuned:
+        (heap.keep_freed_arrays if process else heap.give_back)()
+        pool.keep_apart(process)
+        _tuned = process
 
 
 def from_environment() -> None:
-    """MINIGRAD_ACCELERATE=1 switches on; where it cannot be, one line on stderr says so."""
-    if not switch("MINIGRAD_ACCELERATE"):
+    """MINIGRAD_ACCELERATE=1 switches on, =process or =compiled one of the two; where it cannot be,
+    one line on stderr says so.
+    """
+    said = switch("MINIGRAD_ACCELERATE", "process", "compiled")
+    if not said:
         return
     try:
-        _switch(True)
+        _switch(said != "process", said != "compiled")
     except ImportError as error:
         complain(f"MINIGRAD_ACCELERATE is ignored: {error}")

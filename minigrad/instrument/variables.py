@@ -41,16 +41,21 @@ def complain_of_misspelt() -> None:
             complain(f"{name} is not known and does nothing: is {PREFIX}{meant[0]} meant?")
 
 
-def switch(name: str) -> bool | None:
-    """True, False, or None where the variable is not set or makes no sense."""
+def switch(name: str, *words: str) -> Any:
+    """True, False, one of the words that it may also be, or None where the variable is not set or
+    makes no sense.
+    """
     text = os.environ.get(name)
     if text is None:
         return None
-    if text.strip().lower() in _OFF:
+    given = text.strip().lower()
+    if given in _OFF:
         return False
-    if text.strip().lower() in _ON:
+    if given in _ON:
         return True
-    complain(f"{name}={text!r} is ignored: say 1 or 0")
+    if given in words:
+        return given
+    complain(f"{name}={text!r} is ignored: say {', '.join(['1', *words])} or 0")
     return None
 
 

@@ -15,14 +15,12 @@ import numpy as np
 
 from ..backends import blas
 from ..backends.device import array_module
-from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
 from ..core.caches import report
 from ..core.cuts import BUFFER, memory_order, small_buffer, spans
 from ..core.piecewise import BLOCK, piecewise
 
 WHOLE = (...,)  # the block that is all of an array
-keep_freed_arrays()
 
 
 def part(a: Any, piece: tuple) -> Any:

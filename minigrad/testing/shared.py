@@ -1,6 +1,9 @@
 """What all functions of a program share: modes and seeds, which a check must leave as they are."""
 
+import gc
+import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,12 +46,25 @@ def _set_numpy_generator(state: tuple) -> None:
     np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
 
 
-# by name: how to get it and how to set it
+def _processors() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _set_processors(processors: set[int]) -> None:
+    os.sched_setaffinity(0, processors)
+
+
+# By name: how to get it and how to set it. Not the environment and the warnings filters, which a
+# package may change that a function imports when it is first called.
 _Shared = dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]
 _MODES: _Shared = {
     "whether calls are recorded": (is_grad_enabled, set_grad_enabled),
     "NumPy's error handling": (np.geterr, lambda modes: np.seterr(**modes)),
     "NumPy's print options": (np.get_printoptions, lambda options: np.set_printoptions(**options)),
+    "the size of NumPy's buffer": (np.getbufsize, np.setbufsize),
+    "the limit of nested calls": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "the collector's thresholds": (gc.get_threshold, lambda counts: gc.set_threshold(*counts)),
+    "the processors of the thread": (_processors, _set_processors),
 }
 _SEEDS: _Shared = {
     "the seed of numpy.random": (_numpy_generator, _set_numpy_generator),

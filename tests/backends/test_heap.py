@@ -1,4 +1,4 @@
-"""Freed arrays serve the next ones, in large pages."""
+"""While mg.accelerate is on freed arrays serve the next ones, in large pages; off it is undone."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from minigrad.backends.heap import KEPT, _large_pages_on_demand
 MEASURE = """
 import resource
 import numpy as np
-import minigrad
+import minigrad as mg
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -20,7 +20,11 @@ def faults():
         array.fill(1)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-print(faults(), faults())
+before = faults()
+mg.accelerate(compiled=False)
+on = faults(), faults()
+mg.accelerate(False)
+print(before, *on, faults(), faults())
 """
 
 
@@ -30,7 +34,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def faults(**settings: str) -> list[int]:
-    """Page faults of making and filling the arrays a first and a second time."""
+    """Page faults of making and filling the arrays: before it is switched on, twice while it is on,
+    and twice after it was switched off.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
     done = subprocess.run(
         [sys.executable, "-c", MEASURE], capture_output=True, text=True, timeout=120,
@@ -40,8 +46,13 @@ def faults(**settings: str) -> list[int]:
 
 
 def test_arrays_made_after_others_of_their_size_were_freed_cost_no_page_faults():
-    first, second = faults()
-    assert first > 40_000 > 400 * second
+    before, first, second, *_ = faults()
+    assert min(before, first) > 40_000 > 400 * second
+
+
+def test_switched_off_freed_arrays_go_back_to_the_system_again():
+    before, _, _, first, second = faults()
+    assert min(first, second) > 0.9 * before
 
 
 @pytest.mark.parametrize(
@@ -53,31 +64,40 @@ def test_arrays_made_after_others_of_their_size_were_freed_cost_no_page_faults()
     ids=["MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"],
 )
 def test_what_the_user_told_the_c_library_holds(setting):
-    first, second = faults(**setting)
-    assert second > 0.9 * first
+    before, first, second, *_ = faults(**setting)
+    assert min(first, second) > 0.9 * before
 
 
 HEAP = """
 import os, resource, sys
+from minigrad.backends.heap import give_back, keep_freed_arrays
+
+def marked():
+    total, heap = 0, False
+    for line in open("/proc/self/smaps"):
+        name, *words = line.split()
+        if "-" in name:
+            heap = line.rstrip().endswith("[heap]")
+        if name == "Size:":
+            size = int(words[0]) * 1024
+        if heap and name == "VmFlags:" and "hg" in words:
+            total += size
+    return total
+
+assert marked() == 0
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-from minigrad.backends.heap import keep_freed_arrays
 keep_freed_arrays()
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-marked, heap = 0, False
-for line in open("/proc/self/smaps"):
-    name, *words = line.split()
-    if "-" in name:
-        heap = line.rstrip().endswith("[heap]")
-    if name == "Size:":
-        size = int(words[0]) * 1024
-    if heap and name == "VmFlags:" and "hg" in words:
-        marked += size
-print(marked, used * 1024)
+on = marked()
+give_back()
+print(on, used * 1024, marked())
 """
 
 
 def heap(**settings: str) -> list[int]:
-    """Bytes of the heap for which large pages are asked, and what that has used of memory."""
+    """Bytes of the heap for which large pages are asked, what that has used of memory, and for how
+    many they are still asked when it is undone.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
     kept.pop("NUMPY_MADVISE_HUGEPAGE", None)
     done = subprocess.run(
@@ -92,9 +112,9 @@ def heap(**settings: str) -> list[int]:
     not _large_pages_on_demand(), reason="this system gives no large pages on demand"
 )
 def test_the_heap_that_is_kept_lies_in_large_pages_and_uses_no_memory_before_it_is_touched():
-    marked, used = heap()
+    marked, used, left = heap()
     assert 0.9 * KEPT < marked < 1.1 * KEPT
-    assert used < KEPT / 4  # the imports of the package
+    assert used < KEPT / 32 and left < KEPT / 32
 
 
 @pytest.mark.parametrize(
@@ -103,7 +123,7 @@ def test_the_heap_that_is_kept_lies_in_large_pages_and_uses_no_memory_before_it_
     ids=["NUMPY_MADVISE_HUGEPAGE", "GLIBC_TUNABLES"],
 )
 def test_a_user_who_wants_no_large_pages_gets_none(setting):
-    marked, _ = heap(**setting)
+    marked, *_ = heap(**setting)
     assert marked == 0
 
 
@@ -116,14 +136,36 @@ def test_where_addresses_are_limited_none_are_fixed_beforehand():
     assert done.stdout.startswith("0 "), done.stderr
 
 
-def test_where_the_heap_may_not_grow_the_package_is_imported_all_the_same():
+def test_where_the_heap_may_not_grow_it_can_be_switched_on_all_the_same():
     limited = (  # some MB more than NumPy has taken already: without the GIL it takes more
         "import resource, numpy\n"
         "taken = next(s.split()[1] for s in open('/proc/self/status') if s[:6] == 'VmData')\n"
         "resource.setrlimit(resource.RLIMIT_DATA, 2 * ((int(taken) << 10) + (100 << 20),))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", limited + "import minigrad; print(minigrad.tensor([1.0]).item())"],
+        [sys.executable, "-c", limited + "import minigrad as mg; mg.accelerate(compiled=False)\n"
+         "print(mg.tensor([1.0]).item())"],
         capture_output=True, text=True, timeout=120, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.stdout.strip() == "1.0", done.stderr
+
+
+THRESHOLDS = """
+import numpy as np
+from minigrad.backends.heap import _thresholds
+block = np.empty({size}, np.uint8)
+del block
+print(*_thresholds())
+"""
+
+
+@pytest.mark.parametrize("size", [1 << 20, 5_000_000, 30 << 20])
+def test_the_thresholds_that_are_put_back_are_those_to_which_glibc_had_adapted(size):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", THRESHOLDS.format(size=size)], capture_output=True, text=True,
+        timeout=120, env=kept,
+    )  # fmt: skip
+    by_itself, top = [int(n) for n in done.stdout.split()]
+    chunk = (size + 16) // 4096 * 4096 + 4096  # with its header, in whole pages
+    assert (by_itself, top) == (chunk, 2 * chunk)

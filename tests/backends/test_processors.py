@@ -1,4 +1,4 @@
-"""Threads that share work run on different processors, and only while they do."""
+"""Threads that share work run on different processors while they do and mg.accelerate is on."""
 
 import os
 import sys
@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import minigrad as mg
 from minigrad.backends import pool
 from tests.backends.test_pool import in_python
 
@@ -17,7 +18,9 @@ if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
 def two_threads():
     before = pool.get_num_threads()
     pool.set_num_threads(2)
+    pool.keep_apart(True)
     yield
+    pool.keep_apart(False)
     pool.set_num_threads(before)
 
 
@@ -69,12 +72,24 @@ def test_work_that_may_start_threads_is_kept_nowhere():
     assert processors_of_two(lambda work, _: pool.together(lambda: work(0), 2)) == [allowed] * 2
 
 
+def test_switched_off_all_may_run_where_they_could_before_at_once_and_from_then_on():
+    allowed = os.sched_getaffinity(0)
+    pool.keep_apart(False)
+    assert processors_of_two() == [allowed] * 2
+    with mg.accelerate(compiled=False):
+        assert processors_of_two() != [allowed] * 2
+    threads = [int(number) for number in os.listdir("/proc/self/task")]
+    assert {frozenset(os.sched_getaffinity(n)) for n in threads} == {frozenset(allowed)}
+    assert processors_of_two() == [allowed] * 2
+
+
 def test_a_process_with_one_processor_shares_work_all_the_same():
     code = """
 import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from minigrad.backends import pool
 pool.set_num_threads(3)
+pool.keep_apart(True)
 done = []
 pool.share(done.append, range(100))
 print(len(done))
@@ -89,6 +104,7 @@ import os, sys
 sys.path.insert(0, os.getcwd())
 from tests.backends.test_processors import processors_of_two, pool
 pool.set_num_threads(2)
+pool.keep_apart(True)
 print(processors_of_two() == [os.sched_getaffinity(0)] * 2)
 """
     assert in_python(code, MINIGRAD_KEEP_APART=said) == "True"

@@ -11,5 +11,5 @@ def all_sizes(monkeypatch):
     from minigrad.compiled import install
 
     monkeypatch.setattr(install, "LEAST", 1)
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         yield

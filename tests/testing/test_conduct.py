@@ -1,5 +1,8 @@
 """gradcheck of a user's function: what its rules may look at, and what they must leave alone."""
 
+import gc
+import sys
+
 import numpy as np
 import pytest
 
@@ -31,6 +34,9 @@ def test_a_rule_that_takes_one_row_in_memory_for_a_single_element_is_caught():
         (lambda: np.seterr(over="raise"), lambda: np.seterr(over="warn"), "error handling"),
         (lambda: np.set_printoptions(precision=3), lambda: np.set_printoptions(precision=8),
          "print options"),
+        (lambda: np.setbufsize(4096), lambda: np.setbufsize(8192), "buffer"),
+        (lambda: sys.setrecursionlimit(2345), lambda: sys.setrecursionlimit(1000), "nested calls"),
+        (lambda: gc.set_threshold(600), lambda: gc.set_threshold(700, 10, 10), "thresholds"),
     ],
 )  # fmt: skip
 def test_a_rule_that_leaves_a_mode_changed_is_caught_and_the_mode_put_back(change, undo, what):
@@ -44,6 +50,8 @@ def test_a_rule_that_leaves_a_mode_changed_is_caught_and_the_mode_put_back(chang
         assert mg.is_grad_enabled()
         assert np.geterr()["over"] == "warn"
         assert np.get_printoptions()["precision"] == 8
+        assert np.getbufsize() == 8192
+        assert sys.getrecursionlimit() != 2345 and gc.get_threshold()[0] != 600
     finally:
         undo()
 

@@ -208,7 +208,7 @@ def _accelerated(name: str) -> Iterator[bool]:
         return
     least, install.LEAST = install.LEAST, 1
     try:
-        with accelerate():
+        with accelerate(process=False):
             yield True
     finally:
         install.LEAST = least
