@@ -34,17 +34,19 @@ __all__ = [
 
 @teaching
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The frequencies, in cycles per unit, of fft's n results for samples d apart: a constant."""
+    """The frequencies, in cycles per unit, of fft's n results for samples d apart: k/(n d)."""
     return _made("fftfreq", n, d, dtype, device)
 
 
 @teaching
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The frequencies of rfft's n//2 + 1 results: a constant."""
+    """The frequencies of rfft's n//2 + 1 results."""
     return _made("rfftfreq", n, d, dtype, device)
 
 
-def _made(name: str, n: int, d: float, dtype: Any, device: str | None) -> Tensor:
+def _made(name: str, n: int, d: Any, dtype: Any, device: str | None) -> Tensor:
+    if isinstance(d, Tensor):  # which may be differentiated
+        return _made(name, n, 1.0, dtype, device) / d
     frequencies = getattr(resolve(device).fft, name)(n, d)
     return Tensor(frequencies if dtype is None else frequencies.astype(resolve_dtype(dtype)))
 

@@ -37,6 +37,7 @@ def rows_of(
 def cut(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float, owner: str) -> None:
     """Scale the rows at the indices that are longer than max_norm down to it, in place."""
     instead = f"; {owner}(max_norm=) writes into it: cut the rows before, and take max_norm=None"
+    max_norm = constant_array(max_norm, "max_norm")
     rows, table = np.unique(raw(indices)), constant_array(weight.detach(), "weight", instead)
     used = op.take(table, rows, axis=0)  # its errors are those of a lookup
     rows = rows.astype(np.intp)

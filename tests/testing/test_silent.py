@@ -86,6 +86,8 @@ def test_numpys_functions_have_gradients_where_they_have_slopes(function):
         lambda x: mg.unique_all(x)[0],
         lambda x: xp.unique_counts(x).values,
         lambda x: mg.nansum(W, initial=x[0]),
+        lambda x: mg.fft.fftfreq(5, x[0]),
+        lambda x: mg.fft.rfftfreq(5, d=x[0], dtype="float64"),
     ],
 )
 def test_functions_that_go_through_numpy_have_gradients_where_they_have_slopes(fn):
@@ -115,6 +117,7 @@ LOGITS, CLASSES = np.array([[0.2, -0.4, 1.0], [0.5, 0.1, -1.0]]), np.array([1, 2
         ("beta", lambda b: mg.softplus(X, beta=b), SCALAR),
         ("delta", lambda d: mg.huber(X, W, delta=d), SCALAR),
         ("alpha", lambda a: mg.elu(X, alpha=a), SCALAR),
+        ("max_norm", lambda n: F.embedding(INDEX, mg.tensor(M), max_norm=n), SCALAR),
     ],
 )  # fmt: skip
 def test_a_constant_that_requires_a_gradient_is_refused_by_its_name(name, fn, x):
