@@ -9,6 +9,7 @@ from ..backends.device import array_module
 from . import modes, versions
 from .errors import InPlaceError, RuleError, describe
 from .function_hidden import hides
+from .function_runs import saved_by_runs
 from .graph import port_of
 from .primitive import Primitive
 from .registry import op as ops
@@ -65,7 +66,10 @@ class FunctionPlan:
         self.shapes_in = [x.shape for x in inputs]
         if self.op.outputs:
             self.results = [(part.shape, raw(part).dtype) for part in y]
-        saved = self.ctx.looked_up(inputs, y)
+        runs = len(self.op.contexts) > 1
+        saved = (
+            saved_by_runs(self.op, self.ctx, inputs, y) if runs else self.ctx.looked_up(inputs, y)
+        )
         self.behind = self.hidden is not False and any(isinstance(x, Tensor) for x in inputs)
         return (
             (*saved, tuple([x for x in inputs if isinstance(x, Tensor)])) if self.behind else saved

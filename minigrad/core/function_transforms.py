@@ -9,6 +9,7 @@ from . import modes
 from .errors import RuleError, about, describe
 from .function_hidden import hides
 from .function_plan import sealed_of
+from .function_runs import saved_by_runs
 from .plan import Rule
 from .sealed import batch_in_front
 from .shown import as_tensor, read_only
@@ -53,7 +54,8 @@ class InTransforms:
     def _push(self, *values: Any) -> Any:
         """The tangents of the results, by the class's jvp."""
         xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
-        ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)  # type: ignore
+        saved = saved_by_runs(self, self.ctx, xs, y)  # type: ignore
+        ctx = self.ctx.at_use(saved, self.needs, forward=True)  # type: ignore
         tangents: list[Any] = [None] * len(self.args)
         for place, x, t in zip(self.places, xs, ts, strict=True):
             constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize

@@ -267,6 +267,20 @@ def inside_forward(forward: Callable, *args: Any) -> Any:
         add_reason(-1)
 
 
+def on_symbols(fn: Callable, *args: Any) -> Any:
+    """fn(*args), whose ops compute nothing (fusion records them): no listener, tape, Saver or
+    anomaly mode is told of symbols, which are no arrays.
+    """
+    own = state.__dict__
+    inside = {"muted": True, "tapes": (), "saving": (), "anomaly": None}
+    outer = {name: getattr(state, name) for name in (*inside, "plain")}
+    try:
+        state.set(inside)
+        return fn(*args)
+    finally:
+        own |= outer
+
+
 class inference_mode(no_grad):
     """no_grad that enable_grad cannot lift: switching recording on inside is an error.
 

@@ -231,7 +231,8 @@ def _has_hooks(order: list) -> bool:
 def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     """The engine's walk, wrapped so that listeners are informed and hooks run, if there are any."""
     pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
-    if events.listeners:
+    heard = events.listeners and not modes.state.muted
+    if heard:
         pull = _timed(pull)
         if events.around is not None:
             pull = events.around(pull)
@@ -242,7 +243,7 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     work.pull = pull
     error = None
     try:
-        if events.listeners:
+        if heard:
             events.tell("graph_ready", work.order, list(work.cotangents))
         walk(work)
         if work.hooks is not None:
@@ -251,7 +252,7 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
         error = raised
         raise
     finally:
-        if events.listeners:
+        if heard:
             events.tell("graph_done", error)
         error = None  # its traceback refers to this frame: leave no cycle
 

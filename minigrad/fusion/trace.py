@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
+from ..core.modes import on_symbols
 from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_step
 
 
@@ -387,7 +388,7 @@ def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> b
 
 def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
     try:
-        ys = fn(*inputs)
+        ys = on_symbols(fn, *inputs)
     except NotFusible:
         raise
     except Exception as error:  # what the function needs of real arrays, symbols may not have

@@ -64,6 +64,14 @@ def parser() -> argparse.ArgumentParser:
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
+        "--programs",
+        type=count,
+        metavar="N",
+        help="draw N random programs of ops (--seed says which) in place of checking ops: run each "
+        "in every engine, mode, nesting of transforms, replay and compiled form, compare, and "
+        "shrink what disagrees to a few lines",
+    )
+    usage.add_argument(
         "--self-test",
         action="store_true",
         help="plant wrong rules and count those caught; with "
@@ -86,7 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if stop.code else 0
     try:
         require_stdout()
-        code = _self_test(options) if options.self_test else _run(options)
+        if options.programs is not None:
+            code = _programs(options)
+        else:
+            code = _self_test(options) if options.self_test else _run(options)
         sys.stdout.flush()
         return code
     except _UsageError as error:
@@ -111,6 +122,14 @@ def _self_test(options: argparse.Namespace) -> int:
     from .selftest import run_self_test
 
     return run_self_test(options.seed, options.level)
+
+
+def _programs(options: argparse.Namespace) -> int:
+    if options.programs < 1:
+        raise _UsageError("--programs 0: should be a number of programs, 1 or more")
+    from .programs.run import run_programs
+
+    return run_programs(options.programs, options.seed)
 
 
 def _run(options: argparse.Namespace) -> int:

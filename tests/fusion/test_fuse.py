@@ -306,3 +306,29 @@ def test_what_is_no_one_result_of_arrays_runs_as_it_stands_or_says_what_is_wrong
     np.testing.assert_array_equal(times(x, y=x).data, [1, 4])
     with pytest.raises(TypeError, match="fuse takes a function of arrays, got 3"):
         mg.fuse(3)
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        mg.Tape, mg.detect_anomaly, mg.record_backward, mg.profile, mg.save_on_cpu,
+        lambda: mg.profile(memory=True),
+    ],
+)  # fmt: skip
+def test_a_gradient_first_made_while_something_watches_has_the_same_bits(watched):
+    def gradient():  # a new fused function: the first use of each is what records its program
+        f = mg.fuse(lambda a, b: a * mg.tanh(b) + mg.exp(-a * a) * b)
+        x = mg.tensor(np.random.default_rng(0).uniform(-1, 1, 50), requires_grad=True)
+        return mg.grad(f(x, x).sum(), x).numpy()
+
+    plain = gradient()
+    with watched():
+        found = gradient()
+    np.testing.assert_array_equal(found, plain)
+
+
+def test_no_listener_hears_of_the_symbols_that_a_program_is_recorded_on():
+    x = mg.tensor(np.linspace(-1, 1, 5), requires_grad=True)
+    with mg.profile() as profile:
+        mg.fuse(lambda a: a * mg.tanh(a))(x).sum().backward()
+    assert "tanh" not in {row.op for row in profile.rows()}

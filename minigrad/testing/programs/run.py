@@ -1,0 +1,132 @@
+"""Draw programs, run each in every way, and print what disagrees, shrunk."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from ..errors import GradcheckError
+from .draw import draw
+from .program import Program
+from .shrink import shrink
+from .subject import Refused, Subject
+from .ways import NAMES, check
+
+# Ways that take long, and how many programs there are for each one that is run in them.
+SELDOM = {"nestings": 12, "accelerate": 250, "event log": 10, "second order": 2}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that one way disagrees on: as drawn, and as shrunk."""
+
+    way: str
+    seed: int
+    number: int
+    message: str
+    program: Program
+    shrunk: Program
+
+    def __str__(self) -> str:
+        place = f"program {self.number} of seed {self.seed}"
+        lines = f"{len(self.program.lines)} lines, shrunk to {len(self.shrunk.lines)}"
+        return f"FAIL {place} ({lines}), {self.way}: {self.message}\n{self.shrunk.text(self.way)}\n"
+
+
+@dataclass
+class Tally:
+    """What was compared."""
+
+    programs: int = 0
+    comparisons: Counter = field(default_factory=Counter)
+    refused: Counter = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def summary(self, seed: int) -> str:
+        count, refused = self.comparisons.total(), self.refused.total()
+        said = ", ".join(f"{way} ×{n}" for way, n in sorted(self.refused.items()))
+        refusals = f"; {refused} refused, not counted as wrong: {said}" if refused else ""
+        return (
+            f"{self.programs} programs of seed {seed}, {count} comparisons in {len(NAMES)} ways, "
+            f"{len(self.failures)} disagreements, {self.seconds:.1f} s{refusals}"
+        )
+
+
+def check_programs(
+    count: int, seed: int, first: int = 0, tally: Tally | None = None
+) -> Iterator[Failure]:
+    """The disagreements among `count` programs of a seed, from number `first` on."""
+    tally = Tally() if tally is None else tally
+    start = perf_counter()
+    for number in range(first, first + count):
+        yield from _failures(draw(seed, number), seed, number, tally)
+        tally.programs += 1
+        tally.seconds = perf_counter() - start
+
+
+def _failures(program: Program, seed: int, number: int, tally: Tally) -> Iterator[Failure]:
+    try:
+        subject = _subject(program)
+    except Exception as error:
+        yield _failure("values", seed, number, error, program)
+        return
+    for way in NAMES:
+        if (seed + number) % SELDOM.get(way, 1):
+            continue
+        error = _error(way, subject)
+        if isinstance(error, Refused):
+            tally.refused[way] += 1
+            continue
+        tally.comparisons[way] += 1
+        if error is not None:
+            failure = _failure(way, seed, number, error, program)
+            tally.failures.append(failure)
+            yield failure
+
+
+def _subject(program: Program) -> Subject:
+    return Subject(program.function, program.xs)
+
+
+def _error(way: str, subject: Subject) -> Exception | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            check(way, subject)
+    except Exception as error:
+        return error
+    return None
+
+
+def _failure(way: str, seed: int, number: int, error: Exception, program: Program) -> Failure:
+    kind = type(error)
+
+    def fails(smaller: Program) -> bool:
+        with np.errstate(all="ignore"):
+            try:
+                subject = _subject(smaller)
+            except Exception as again:
+                return way == "values" and type(again) is kind
+            if not all(np.isfinite(y).all() for y in (*subject.values, *subject.gradients)):
+                return False
+        found = _error(way, subject)
+        return type(found) is kind and not isinstance(found, Refused)
+
+    shrunk = shrink(program, fails)
+    message = str(error) if kind is GradcheckError else f"{kind.__name__}: {error}"
+    return Failure(way, seed, number, message.splitlines()[0][:400], program, shrunk)
+
+
+def run_programs(count: int, seed: int) -> int:
+    """Check and print; 1 where anything disagrees, else 0."""
+    tally = Tally()
+    try:
+        for failure in check_programs(count, seed, tally=tally):
+            print(failure, flush=True)
+    finally:  # an interrupt too is told how far it came
+        print(tally.summary(seed), flush=True)
+    return 1 if tally.failures else 0

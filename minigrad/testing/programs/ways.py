@@ -1,0 +1,223 @@
+"""The ways of running a program, each held to what one plain backward gives.
+
+Those of exact.py give the same bits; those here compute otherwise, and agree to rounding, or with
+finite differences. `compare` makes one of them again.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+
+from ...core.errors import RuleError, TapeError, TransformError
+from ...core.tensor import Tensor
+from ..checks.nearness import require_same_bits
+from ..checks.nestings import Gradient, Ways, in_products, nestings_agree
+from ..compare import check_direction
+from ..errors import GradcheckError, Inconclusive
+from ..function import Arrays, Function, as_array
+from ..numeric import normal, pack
+from .exact import as_gradients, exact, pulled, tracked
+from .subject import Refused, Subject
+
+_ULPS = {4: 3e-4, 8: 1e-9}  # of the largest gradient, by bytes: other orders, other algorithms
+
+
+def near() -> dict[str, Callable[[Subject], None]]:
+    """Ways that compute otherwise; each raises where it disagrees."""
+    return {
+        "create_graph": _recorded, "func.vjp": _func_vjp, "forward mode": _forward,
+        "second order": _second, "vmap of the gradient": _vmapped, "without fuse": _unfused,
+        "each leaf alone": _alone, "finite differences": _differences, "nestings": _nestings,
+        "accelerate": _accelerated,
+    }  # fmt: skip
+
+
+def _near(found: Arrays, expected: Arrays, what: str, size: float = 1.0) -> None:
+    """To rounding of 1, the size of a program's values, and of the largest entry: terms cancel."""
+    size = max([size, *[float(np.abs(e).max(initial=0.0)) for e in expected]])
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        a = as_array(a)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise GradcheckError(f"{what}, {i}: {a.dtype} {a.shape} became {b.dtype} {b.shape}")
+        room = _ULPS[np.real(b).itemsize] * size
+        if not (np.abs(a - b) <= room).all():
+            raise GradcheckError(f"{what}, {i}: {a!r} where a plain backward gives {b!r}")
+
+
+def _recorded(s: Subject) -> None:
+    _near(pulled(s.function, s, create_graph=True), s.gradients, "create_graph")
+
+
+def _func_vjp(s: Subject) -> None:
+    ys, pull = mg.func.vjp(lambda *xs: tuple(s.function.call(xs)), *map(Tensor, s.xs))
+    _near([as_array(g) for g in pull(tuple(map(Tensor, s.vs)))], s.gradients, "func.vjp")
+
+
+def _forward(s: Subject) -> None:
+    tangents = s.function.jvp(s.xs, s.us)
+    a = float(pack(s.vs) @ pack(tangents))
+    b = float(pack(s.gradients) @ pack(s.us))
+    terms = max(1.0, float(np.abs(pack(s.vs)) @ np.abs(pack(tangents))))
+    terms = max(terms, float(np.abs(pack(s.gradients)) @ np.abs(pack(s.us))))
+    least = min(np.real(x).itemsize for x in s.xs)
+    if not abs(a - b) <= 10 * _ULPS[least] * terms:
+        raise GradcheckError(f"forward mode: ⟨v, Ju⟩ is {a!r} where ⟨Jᵀv, u⟩ is {b!r}")
+
+
+def _alone(s: Subject) -> None:
+    for i in range(len(s.xs)):
+        leaves, ys = s.function.record(s.xs)
+        ys, vs = tracked(ys, s.vs)
+        if ys:
+            g = mg.grad(ys, [leaves[i]], vs, allow_unused=True)
+            _near(as_gradients([leaves[i]], g), [s.gradients[i]], f"the gradient of leaf {i} alone")
+
+
+def _scalar(s: Subject) -> Function:
+    return in_products(s.function, np.random.default_rng(1), ("w", "f"))
+
+
+def _second(s: Subject) -> None:
+    """Hessian times a vector by five ways, constants being constants in each."""
+    s = s.in_double()
+    scalar = _scalar(s)
+    us = normal(np.random.default_rng(2), scalar.xs)
+    with _refusals():
+        expected = Gradient(scalar).vjp(scalar.xs, us)
+        for name, way in Ways(scalar, us, us).vectors().items():
+            _near(list(way(*map(Tensor, scalar.xs))), expected, name)
+
+
+def _vmapped(s: Subject) -> None:
+    """vmap over the gradient against one example after the other."""
+    s = s.in_double()
+    points = [s.xs, [x + 0.01 * u for x, u in zip(s.xs, s.us, strict=True)]]
+    batches = [Tensor(np.stack(pair)) for pair in zip(*points, strict=True)]
+    vs = tuple(map(Tensor, s.vs))
+
+    def pull(*xs: Any) -> tuple:
+        return mg.func.vjp(lambda *xs: tuple(s.function.call(xs)), *xs)[1](vs)
+
+    with _refusals(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.func.VmapWarning)
+        found = [as_array(g) for g in mg.func.vmap(pull)(*batches)]
+        for k in range(2):
+            _near([g[k] for g in found], s.function.vjp(points[k], s.vs), f"vmap, example {k}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What a transform says that it cannot do, and a Function without a second derivative."""
+    try:
+        yield
+    except TransformError as error:
+        raise Refused(str(error)) from error
+    except RuleError as error:
+        if "cannot be differentiated" not in str(error):
+            raise
+        raise Refused(str(error)) from error
+
+
+class _Unfused:
+    """The module mg, where fuse leaves a function as it is."""
+
+    fuse = staticmethod(lambda fn: fn)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(mg, name)
+
+
+def _unfused(s: Subject) -> None:
+    other = s.with_globals(mg=_Unfused())
+    _near(other.value(s.xs), s.values, "the value without fuse")
+    _near(other.vjp(s.xs, s.vs), s.gradients, "without fuse")
+
+
+def _differences(s: Subject) -> None:
+    s = s.in_double()
+    held = s.with_held()
+    _near(held.vjp(s.xs, s.vs), s.gradients, "with constants held")
+    try:
+        check_direction(held, s.xs, s.us, s.vs, "finite differences")
+    except Inconclusive as error:
+        raise Refused(str(error)) from error
+
+
+def _nestings(s: Subject) -> None:
+    s = s.in_double()
+    if not s.values:
+        return
+    try:
+        with _refusals():
+            nestings_agree(s.with_held(), np.random.default_rng(3), ("w", "f", "h"), whole=True)
+    except Inconclusive as error:
+        raise Refused(str(error)) from error
+
+
+@contextmanager
+def _compiled() -> Iterator[None]:
+    """mg.accelerate, with loops for arrays of any size."""
+    from ...compiled import install
+
+    least = install.LEAST
+    install.LEAST = 1
+    try:
+        with mg.accelerate():
+            yield
+    finally:
+        install.LEAST = least
+
+
+def _accelerated(s: Subject) -> None:
+    """Compiled loops: NumPy's numbers to rounding, and one set of bits in every engine."""
+    with _compiled():
+        fast = Subject(s.program, s.xs)
+        _near(fast.values, s.values, "the value, compiled")
+        _near(fast.gradients, s.gradients, "the gradient, compiled")
+        for name in ("2 workers", "tape", "replayed tape", "checkpoint"):
+            for i, (a, b) in enumerate(zip(exact()[name](fast), fast.gradients, strict=True)):
+                require_same_bits(a, b, f"compiled, {name}, leaf {i}")
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+_EXACT, _NEAR = exact(), near()
+NAMES = [*_EXACT, "values", *_NEAR]
+
+
+def check(way: str, s: Subject) -> None:
+    """One way; a GradcheckError where it disagrees, Refused where it cannot run this program."""
+    if way == "values":
+        _same_values(s)
+    elif way in _NEAR:
+        _NEAR[way](s)
+    else:
+        try:
+            found = _EXACT[way](s)
+        except TapeError as error:  # of what no program can repeat: a Function, writes in constants
+            raise Refused(str(error)) from error
+        for i, (a, b) in enumerate(zip(found, s.gradients, strict=True)):
+            require_same_bits(b, a, f"{way}: the gradient of leaf {i}")
+
+
+def _same_values(s: Subject) -> None:
+    """Recorded or not, the results have the same bits."""
+    recorded = [as_array(y) for y in s.function.record(s.xs)[1]]
+    with mg.inference_mode():
+        unrecorded = s.function.value(s.xs)
+    for found in (recorded, unrecorded):
+        for i, (a, b) in enumerate(zip(found, s.values, strict=True)):
+            require_same_bits(b, a, f"result {i}")
+
+
+def compare(way: str, program: Callable, xs: Sequence[Any]) -> None:
+    """Run a program in one way; GradcheckError where it disagrees with a plain backward."""
+    if way not in NAMES:
+        raise ValueError(f"there is no way {way!r}; there are {', '.join(NAMES)}")
+    check(way, Subject(program, xs))
+    print(f"{way}: agrees")

@@ -1,0 +1,129 @@
+"""Random programs: every way of running one agrees, and a planted fault is found and cut down."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.plan import Rule
+from minigrad.core.registry import op
+from minigrad.engine import serial
+from minigrad.engine.passes import engines
+from minigrad.engine.tape_program import Program
+from minigrad.testing import cli
+from minigrad.testing.errors import GradcheckError
+from minigrad.testing.programs import compare
+from minigrad.testing.programs.draw import draw
+from minigrad.testing.programs.run import SELDOM, Tally, check_programs
+from minigrad.testing.programs.ways import NAMES
+
+COUNT = 250  # programs of each seed
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_way_of_running_random_programs_agrees(seed):
+    tally = Tally()
+    found = [str(failure) for failure in check_programs(COUNT, seed, tally=tally)]
+    assert not found, "\n".join(found)
+    assert tally.programs == COUNT
+    assert set(tally.comparisons) == set(NAMES)
+
+
+def test_a_program_is_the_same_for_the_same_seed_and_number():
+    assert [draw(3, i).text("tape") for i in range(20)] == [
+        draw(3, i).text("tape") for i in range(20)
+    ]
+    assert draw(3, 1).text("tape") != draw(4, 1).text("tape")
+
+
+def test_every_way_is_run_often_enough_to_matter():
+    assert set(SELDOM) <= set(NAMES)
+    assert max(SELDOM.values()) <= COUNT
+
+
+def first_failure(seed=0, count=400):
+    failure = next(check_programs(count, seed), None)
+    assert failure is not None, "the planted fault was not found"
+    return failure
+
+
+def require_small(failure):
+    """At most six lines, leaves and all; and what is printed shows the failure by itself."""
+    assert len(failure.shrunk.leaves) + len(failure.shrunk.lines) <= 6, str(failure)
+    with pytest.raises(GradcheckError):
+        exec(failure.shrunk.text(failure.way), {})
+
+
+def test_a_rule_that_is_wrong_for_a_broadcast_argument_is_found_and_cut_down(monkeypatch):
+    right = op.div.rules["b"]
+
+    def wrong(g, y, b):
+        return right.fn(g, y, b) * (1.01 if y.shape != b.shape else 1.0)
+
+    monkeypatch.setitem(op.div.rules, "b", Rule(wrong, right.names, right.partial))
+    op.div.plans.clear()
+    try:
+        failure = first_failure()
+        require_small(failure)
+        assert len(failure.shrunk.lines) <= 2
+    finally:
+        monkeypatch.undo()
+        op.div.plans.clear()
+
+
+def test_a_replay_that_keeps_a_buffer_of_the_call_before_is_found_and_cut_down(monkeypatch):
+    right = Program.__call__
+    kept = {}
+
+    def stale(self, *inputs):
+        return kept.setdefault(id(self), (self, right(self, *inputs)))[1]
+
+    monkeypatch.setattr(Program, "__call__", stale)
+    failure = first_failure()
+    assert failure.way == "replayed twice"
+    require_small(failure)
+
+
+def test_an_engine_that_adds_in_another_order_is_found_and_cut_down(monkeypatch):
+    def reversed_sums(work):
+        arrived = {}
+
+        def add(cotangents, parent, c):
+            terms = arrived.setdefault(parent, [cotangents[parent]])
+            terms.append(c)
+            total = terms[-1]
+            for term in terms[-2::-1]:
+                total = total + term
+            cotangents[parent] = total
+
+        with mock.patch.object(serial, "add_into", add):
+            serial.walk(work)
+
+    monkeypatch.setitem(engines, "parallel", reversed_sums)
+    failure = first_failure()
+    assert "workers" in failure.way
+    require_small(failure)
+
+
+def test_the_command_exits_with_0_and_counts_what_it_has_compared(capsys):
+    assert cli.main(["--programs", "20", "--seed", "5"]) == 0
+    assert "20 programs of seed 5, " in capsys.readouterr().out
+
+
+def test_the_command_exits_with_1_and_prints_the_program_and_its_seed(capsys, monkeypatch):
+    monkeypatch.setattr(Program, "__call__", lambda self, *inputs: 1 / 0)
+    assert cli.main(["--programs", "3", "--seed", "5"]) == 1
+    printed = capsys.readouterr().out
+    assert "of seed 5" in printed
+    assert "def program(" in printed
+
+
+def test_programs_in_a_number_that_is_none_are_wrong_usage(capsys):
+    assert cli.main(["--programs", "0"]) == 2
+    assert "--programs" in capsys.readouterr().err
+
+
+def test_a_way_that_there_is_not_is_told_those_that_there_are():
+    with pytest.raises(ValueError, match="tape"):
+        compare("no such way", mg.sin, [np.ones(3)])
