@@ -30,14 +30,14 @@ def exact() -> dict[str, Callable[[Subject], Arrays]]:
         "gradients": _by_gradients,
         "replayed twice": _replayed_twice,
     }
-    ways |= {"checkpoint": _checkpointed, "hooks": _hooked, "saved-tensor hooks": _packed}
+    ways |= {"checkpoint": _checkpointed, "hooks": hooked, "saved-tensor hooks": _packed}
     ways |= {"inputs in other memory": _strided}
     ways |= {name: _inside(context) for name, context in CONTEXTS.items()}
     ways |= {"anomaly mode, 2 workers": _inside(
         mg.detect_anomaly, engine="parallel", workers=2, min_work=0)}  # fmt: skip
     ways |= {"checkpoint, 2 workers": lambda s: _checkpointed(
         s, engine="parallel", workers=2, min_work=0)}  # fmt: skip
-    ways |= {"hooks, 2 workers": lambda s: _hooked(s, engine="parallel", workers=2, min_work=0)}
+    ways |= {"hooks, 2 workers": lambda s: hooked(s, engine="parallel", workers=2, min_work=0)}
     return ways
 
 
@@ -96,6 +96,9 @@ def _checkpointed(s: Subject, **options: Any) -> Arrays:
 class _Watching:
     """The module mg, whose functions give each result that is recorded a hook."""
 
+    def __init__(self, hook: Callable):
+        self._hook = hook
+
     def __getattr__(self, name: str) -> Any:
         thing = getattr(mg, name)
         if not callable(thing) or isinstance(thing, type):
@@ -104,17 +107,20 @@ class _Watching:
         def call(*args: Any, **named: Any) -> Any:
             y = thing(*args, **named)
             if isinstance(y, Tensor) and y.requires_grad and not y.is_leaf:
-                y.register_hook(lambda g: g.copy())
+                y.register_hook(self._hook)
             return y
 
         return call
 
 
-def _hooked(s: Subject, **options: Any) -> Arrays:
-    """Hooks at leaves, results and what mg's functions give, which return a copy."""
-    leaves, ys = s.with_globals(mg=_Watching()).record(s.xs)
+def hooked(s: Subject, hook: Callable = lambda g: None, **options: Any) -> Arrays:
+    """With a hook at leaves, results and what mg's functions give; this one looks on.
+
+    One that returns a copy may give another memory order, and with it other bits of a product.
+    """
+    leaves, ys = s.with_globals(mg=_Watching(hook)).record(s.xs)
     for x in [*leaves, *[y for y in ys if y.requires_grad]]:
-        x.register_hook(lambda g: g.copy())
+        x.register_hook(hook)
     return pulled_back(leaves, ys, s.vs, **options)
 
 
