@@ -19,7 +19,8 @@ RANGES = [(0.5, 1.5), (-1.5, -0.5), (-1.0, 1.0), (0.1, 0.9)]
 DTYPES = ["float64"] * 4 + ["float32"] * 2
 _LARGEST = 6.0  # of a value: products of larger ones would magnify rounding
 _ELEMENTS = 96
-# One program in 47 is large, a number that shares no factor with those of SELDOM: there ops run in blocks, and other threads take a share of the work.
+# One program in 47 is large (prime: so all ways of SELDOM meet one): there ops run in blocks,
+# and other threads take a share of the work.
 _LARGE_SHAPES = [(36000,), (3, 12000), (12000, 3), (1, 12000), (3, 1), ()]
 _LARGE_ELEMENTS = 40000
 _SQUARES = ("outer", "diag", "einsum", "@", "inv")  # whose results would have that many squared
