@@ -18,6 +18,9 @@ from ..blocks import long_runs, scratch, spans
 from ..row_sums import on_each_row
 
 
+FEW = 1 << 12  # numbers
+
+
 def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
     """Whether x lies so, and a weight and a bias of these shapes are rows."""
     if type(x) is not np.ndarray or x.dtype.char not in "fd" or not x.size:
@@ -26,7 +29,10 @@ def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
     if not axis or axis != tuple(range(start, x.ndim)) or not x.flags.c_contiguous:
         return False
     row = x.shape[start:]
-    return all(shape == row for shape in shapes)
+    for shape in shapes:
+        if shape != row:
+            return False
+    return True
 
 
 def _matrix(x: Any, axis: tuple) -> Any:
@@ -45,6 +51,9 @@ def _in_blocks(fill: Callable[..., None], *matrices: Any) -> None:
     """fill(i, *blocks of rows) for block i of the matrices, on all threads."""
     first = matrices[0]
     step = max(1, blocks.BLOCK // first.shape[1])
+    if len(first) <= step and first.shape[1] <= blocks.BUFFER:
+        fill(0, *matrices)
+        return
     with long_runs(first, (1,)):
         if len(first) <= step:
             fill(0, *matrices)
@@ -58,7 +67,8 @@ def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre
     rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype)
     n, d = rows.shape
     mean, rstd = np.zeros((n, 1), x.dtype), np.empty((n, 1), x.dtype)
-    w, b = (None if a is None else a.reshape(d) for a in (weight, bias))
+    w = None if weight is None else weight.reshape(d)
+    b = None if bias is None else bias.reshape(d)
     ones, count, eps = _ones(rows), x.dtype.type(d), x.dtype.type(eps)
 
     def fill(_: int, block: Any, y: Any, mean: Any, rstd: Any) -> None:
@@ -78,6 +88,8 @@ def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre
             on_each_row(np.add, y, b)
 
     _in_blocks(fill, rows, y.reshape(n, d), mean, rstd)
+    if x.ndim == 2 and len(axis) == 1:
+        return y, mean, rstd
     kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
     return y, mean.reshape(kept), rstd.reshape(kept)
 
@@ -95,9 +107,12 @@ def gradients(
     db: dict[int, Any] = {}
 
     def fill(i: int, block: Any, g: Any, mean: Any, rstd: Any, u: Any = None) -> None:
-        centred, scaled = (scratch.empty(f"block {k}", block.shape, block) for k in range(2))
-        np.subtract(block, mean, out=centred)
-        np.multiply(g, rstd, out=scaled)
+        if block.size <= FEW:  # for which no memory need be kept
+            centred, scaled = block - mean, g * rstd
+        else:
+            centred, scaled = (scratch.empty(f"block {k}", block.shape, block) for k in range(2))
+            np.subtract(block, mean, out=centred)
+            np.multiply(g, rstd, out=scaled)
         if u is not None:
             np.multiply(scaled, 1 if w is None else w, out=u)  # r u
         if needs[1]:

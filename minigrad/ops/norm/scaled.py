@@ -17,10 +17,10 @@ def is_lost(rstd: Any, eps: float) -> bool:
     """Whether some variance is not finite, or without an eps below the normal numbers."""
     if type(rstd) is not np.ndarray or not rstd.size:
         return False
-    if not np.minimum.reduce(rstd, axis=None) > 0:  # 0 of an infinite one, or NaN
+    if not rstd.item(rstd.argmin()) > 0:  # 0 of an infinite one, or NaN
         return True
     tiny, largest, _ = _LIMITS[rstd.dtype.char]
-    return eps < tiny and not np.maximum.reduce(rstd, axis=None) <= largest
+    return eps < tiny and not rstd.item(rstd.argmax()) <= largest
 
 
 FEW = 1 << 12  # numbers, of which a sum of squares is had in less time than a context of errstate
@@ -80,10 +80,8 @@ def scale_of(x: Any, rstd: Any, eps: float) -> Any:
     if type(rstd) is not np.ndarray or not rstd.size:
         return None
     few = _LIMITS[rstd.dtype.char][2]
-    if x.size <= FEW and x.dtype == rstd.dtype and eps * few * few > 1 and np.vdot(x, x) < few:
-        return None
-    if np.minimum.reduce(rstd, axis=None) > 1 / few:
-        if eps * few * few > 1 or np.maximum.reduce(rstd, axis=None) < few:  # eps is a bound, too
+    if rstd.item(rstd.argmin()) > 1 / few:  # a NaN is the least
+        if eps * few * few > 1 or rstd.item(rstd.argmax()) < few:  # eps is a bound, too
             return None
     far = np.isfinite(rstd) & (rstd > 0) & ~((rstd > 1 / few) & (rstd < few))
     if not far.any():
