@@ -83,21 +83,17 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
     not weak: beside it an array of float32 becomes one of float64.
     """
     for name, value in params.items():
-        if type(value) not in _PLAIN and not _is_plain(value, name):
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is not tuple:
+            refuse_gradient(value, name, f"{name}={name}.item()")
+        if kind in _NUMPYS or (kind is tuple and not _NUMPYS.isdisjoint(map(type, value))):
             return {name: plain_number(value) for name, value in params.items()}
     return params
 
 
-_PLAIN = {int, float, complex, bool, str, type(None)}
-
-
-def _is_plain(value: Any, name: str) -> bool:
-    """Whether a static parameter may stay as it is; TypeError where it would be taken for a
-    constant in silence."""
-    if type(value) is tuple:
-        return _NUMPYS.isdisjoint(map(type, value))
-    refuse_gradient(value, name, f"{name}={name}.item()")
-    return type(value) not in _NUMPYS
+_PLAIN = {int, float, complex, bool, str, type(None), *map(type, map(np.dtype, "?bhilqefdFD"))}
 
 
 def refuse_gradient(value: Any, argument: str, instead: str = "") -> None:

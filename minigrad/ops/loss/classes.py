@@ -18,7 +18,7 @@ from ...core.registry import op
 from ...core.tensor import Tensor
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
-from ..blocks import in_blocks, long_runs, part, scratch, single
+from ..blocks import BUFFER, in_blocks, long_runs, part, scratch, single
 from ..elementwise.selection import keep
 from ..row_sums import SHORT_ROW, largest_over, sum_over
 from ..softmax import NEARLY_ALL, less_the_largest, softmax_dx
@@ -57,7 +57,9 @@ def cross_entropy_index(x, index, scale, *, total=True):
     y = losses[:, 0] * scale
     if xp is not np or not _all_count(scale):
         y = _counted(y, index, scale)
-    return (y.sum() if total else y), lse
+    if total:
+        y = y.sum() if xp is not np else np.add.reduce(y, axis=None)
+    return y, lse
 
 
 def _lse_and_losses(x, index, dtype, memory=None):
@@ -77,7 +79,10 @@ def _of_few_classes(x, index):
     """The same of a matrix x with short rows: by columns, as NumPy begins anew with each row."""
     a = x.T.copy()
     top = np.maximum.reduce(a)
-    less_the_largest(a, top, a)
+    if top.item(top.argmax()) < np.inf and top.item(top.argmin()) > -np.inf:
+        a -= top
+    else:
+        less_the_largest(a, top, a)
     picked = a[index[:, 0], np.arange(len(x))]
     log = np.log(np.add.reduce(np.exp(a, out=a)))
     return (log + top)[:, None], (log - picked)[:, None]
@@ -117,6 +122,8 @@ def cross_entropy_dx(a, x, lse, index):
     are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
+    if x.ndim == 2 and x.size <= BUFFER and single(x):
+        return _dx_of(x, a, lse, index).astype(x.dtype, copy=False)
     if single(x):
         with long_runs(x, (1,)):
             return _dx_of(x, a, lse, index).astype(x.dtype, copy=False)
@@ -310,7 +317,7 @@ def cross_entropy(
         y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
         y = op.where(index[:, 0] < 0, np.nan, y)
         y = op.sum(y) if total else y
-    return op.astype(y, dtype=x.dtype, copy=False)
+    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
 
 
 def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: float) -> Any:
@@ -363,7 +370,8 @@ def targets_of(
     plainly: as arrays, where they may be; scores: shape, dtype and name of them where not x holds
     them
     """
-    refuse_gradient(weight, "weight")
+    if weight is not None:
+        refuse_gradient(weight, "weight")
     scores = scores or {"shape": x.shape, "dtype": x.dtype}
     find = class_targets
     if plainly and type(target) is Tensor and weight is None and not modes.active:

@@ -64,7 +64,10 @@ def class_targets(
 
 def _in_range(index, classes):
     """Whether all indices are in 0..classes − 1: as an unsigned integer a negative one is large."""
-    return bool(index.view(np.uintp).max() < classes)
+    index = index.view(np.uintp)
+    if type(index) is np.ndarray:
+        return index.item(index.argmax()) < classes
+    return bool(index.max() < classes)
 
 
 def check_weight(shape: tuple, classes: int) -> None:
