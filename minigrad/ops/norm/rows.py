@@ -17,7 +17,6 @@ from .. import blocks
 from ..blocks import long_runs, scratch, spans
 from ..row_sums import on_each_row
 
-
 FEW = 1 << 12  # numbers
 
 
