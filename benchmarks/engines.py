@@ -47,11 +47,19 @@ def minigrad(threads: int) -> Engine:
     )  # fmt: skip
 
 
-def minigrad_compiled(threads: int) -> Engine:
-    """With large ops as loops compiled by numba (mg.accelerate)."""
+def minigrad_tuned(threads: int) -> Engine:
+    """With the process tuned: the C library's heap, processors of threads."""
     import minigrad as mg
 
-    mg.accelerate()
+    mg.accelerate(compiled=False)
+    return minigrad(threads)
+
+
+def minigrad_compiled(threads: int) -> Engine:
+    """With large ops as loops compiled by numba; the process as "minigrad" has it."""
+    import minigrad as mg
+
+    mg.accelerate(process=False)
     return minigrad(threads)
 
 
@@ -226,6 +234,7 @@ def _with_layers(f: Engine) -> Engine:
 
 ENGINES: dict[str, Callable[[int], Engine]] = {
     "minigrad": minigrad,
+    "minigrad tuned": minigrad_tuned,
     "minigrad compiled": minigrad_compiled,
     "minigrad tape": minigrad_tape,
     "PyTorch": torch,

@@ -3,7 +3,7 @@
     python benchmarks/layers.py [--only TEXT] [--repeats 20] [--threads 2] [--no-memory]
                                 [--json out.json]
 
-float32, all on the same number of threads. "compiled" is minigrad inside mg.accelerate(), where
+float32, all on the same number of threads. "compiled" is minigrad with compiled loops, where
 numba is installed; its ratio is the last. --cpu: processor time of one thread, which other programs
 disturb least. Runs alternate between the engines, so a drift of the
 machine's speed meets both. Quoted are medians with quartiles; ratios are medians of the pairwise
@@ -151,8 +151,8 @@ def milliseconds(run: Callable) -> float:
 
 
 def compiled_milliseconds(run: Callable) -> float:
-    """The same inside mg.accelerate(); switching is not counted."""
-    with mg.accelerate():
+    """The same with compiled loops; switching is not counted."""
+    with mg.accelerate(process=False):
         return milliseconds(run)
 
 

@@ -4,7 +4,7 @@
 
 Processor time of one thread, the smallest of two turns, sorted by the ratio; float32, arrays of a
 million entries or shapes as in models. Both engines are in one process, so read ratios of less than
-1.3 as equal. --compiled: minigrad inside mg.accelerate().
+1.3 as equal. --compiled: minigrad with compiled loops.
 """
 
 import argparse
@@ -200,13 +200,13 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="the functions whose name has this in it")
     parser.add_argument("--seconds", type=float, default=0.15, help="of each turn")
-    parser.add_argument("--compiled", action="store_true", help="inside mg.accelerate()")
+    parser.add_argument("--compiled", action="store_true", help="with compiled loops")
     options = parser.parse_args()
     torch.set_num_threads(1)
     mg.set_num_threads(1)
     print(conditions())
     found = []
-    with mg.accelerate() if options.compiled else nullcontext():
+    with mg.accelerate(process=False) if options.compiled else nullcontext():
         for name, function, *shapes in functions():
             if options.only not in name:
                 continue

@@ -26,7 +26,7 @@ from time import perf_counter
 import numpy as np
 
 import minigrad as mg
-from minigrad.backends import blas, pool
+from minigrad.backends import blas, heap, pool, processors
 from minigrad.core.graph import reachable
 from minigrad.engine.work import cost_of
 
@@ -222,6 +222,7 @@ def main() -> int:
     if blas.threads() is None:
         print("threadpoolctl is missing: BLAS is not held to one thread", file=sys.stderr)
     print(f"numpy {np.__version__}, BLAS threads {blas.threads()}, cores {os.cpu_count()}")
+    print(f"{heap.said()}, {processors.said()}")
     rows = []
     for name in options.workloads or WORKLOADS:
         rows.append(measure(name, options.repeats, options.workers))

@@ -21,6 +21,7 @@ from time import perf_counter
 import numpy as np
 
 import minigrad as mg
+from minigrad.backends import heap, processors
 
 
 def chain(x, b, clear: Callable) -> Callable:
@@ -109,6 +110,7 @@ def conditions() -> str:
             )
     except ImportError:
         parts.append("threadpoolctl not installed")
+    parts.append(f"{heap.said()}, {processors.said()}")
     parts.append(f"OPENBLAS_CORETYPE={os.environ.get('OPENBLAS_CORETYPE', 'unset')}")
     return ", ".join(parts)
 

@@ -1,6 +1,7 @@
 """`python -m benchmarks` says which there are."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +48,16 @@ def test_help_and_a_wrong_name_list_the_benchmarks_and_run_none(word, code):
     said = done.stdout + done.stderr
     assert done.returncode == code and "peers, instructions, small_ops" in said
     assert "==" not in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "option, said", [([], "C library's heap untouched"), (["--process"], "keeps up to 256 MB")]
+)
+def test_a_benchmark_says_whether_the_process_is_tuned_as_the_option_asks_for(option, said):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "benchmarks", *option, "peers", "--only", "no such workload"]
+    kept = {k: v for k, v in os.environ.items() if k != "MINIGRAD_ACCELERATE"}
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, env=kept
+    )  # fmt: skip
+    assert said in done.stdout, done.stderr
