@@ -33,16 +33,14 @@ from .blocks import over_blocks, scratch
 INNERMOST = 2.76939233
 LEVELS = ((24.96921239, 2.53776176), (-16.54759181, 3.59613055), (2.79293885, -0.03841489))
 OUTERMOST = 0.99916613  # rounded so that s is ½ at 0 to the last digit
-# p above and below the line, the highest power first
+# p above and below the line, the highest power first, which below has the coefficient 1
 TO_ARTANH = (
-    (0.0018533569396, 0.0189566280088, 0.1229142480989, 0.1283791708424),
-    (0.0003249242241, 0.0236899209978, 0.1568925617578, 1),
+    (5.7039666548, 58.3416889317, 378.2858863151, 395.1049546952),
+    (72.9090638392, 482.8589256230, 3077.6406492002),
 )
 _ONE = 4.3  # erf is 1 from here on
 _FAR = 40.0  # φ(z) is 0 beyond, and z² no infinity
-FEW = (
-    1 << 12
-)  # elements; fewer are computed in fresh memory: to find that of the thread takes longer
+FEW = 1 << 12  # elements; fewer are computed in fresh memory: the thread's takes longer to find
 
 
 def _number(value: float) -> np.ndarray:
@@ -52,9 +50,11 @@ def _number(value: float) -> np.ndarray:
 
 _INNERMOST, _OUTERMOST = _number(INNERMOST), _number(OUTERMOST)
 _LEVELS = [(_number(a), _number(b)) for a, b in LEVELS]
-_QUOTIENT = [[_number(c) for c in polynomial] for polynomial in TO_ARTANH]
+_HIGHEST, *_ABOVE = map(_number, TO_ARTANH[0])
+_BELOW = [*map(_number, TO_ARTANH[1])]
 _HALVED, _HEIGHT, _ZERO = _number(-0.5), _number(1 / math.sqrt(2 * math.pi)), _number(0)
-_FARTHEST, _FULL = _number(_FAR), _number(_ONE)
+_FARTHEST, _NEAREST = _number(_FAR), _number(-_FAR)
+_FULL, _MINUS_FULL = _number(_ONE), _number(-_ONE)
 
 
 def _fraction(z: Any, out: Any) -> Any:
@@ -68,10 +68,13 @@ def _fraction(z: Any, out: Any) -> Any:
     return np.add(t, z, t)
 
 
+_NUMPYS = np.ndarray, np.generic
+
+
 def takes(x: Any) -> bool:
     """Whether x is for the functions below: float32 of NumPy, of any size, so that no bit depends
     on how an array was cut."""
-    return isinstance(x, np.ndarray | np.generic) and x.dtype.char == "f"
+    return isinstance(x, _NUMPYS) and x.dtype.char == "f"
 
 
 def _filled(fill: Callable, x: Any, count: int, rooms: int) -> tuple:
@@ -84,9 +87,9 @@ def _filled(fill: Callable, x: Any, count: int, rooms: int) -> tuple:
         return over_blocks(work, x, count)
     shape = x.shape
     x = np.asarray(x) if x.size != 1 else np.full(2, x)  # NumPy takes longer for one than for two
-    ys = [np.empty_like(x) for _ in range(count + rooms)]
-    fill(x, *ys)
-    return tuple([y if x.shape == shape else y[:1].reshape(shape)[()] for y in ys[:count]])
+    ys = [np.empty_like(x) for _ in range(count)]
+    fill(x, *ys, *np.empty((rooms, *x.shape), x.dtype))
+    return tuple(ys if x.shape == shape else [y[:1].reshape(shape)[()] for y in ys])
 
 
 def gelu(x: Any) -> tuple:
@@ -100,7 +103,7 @@ def gelu(x: Any) -> tuple:
 
 
 def _gelu(x: Any, y: Any, slope: Any, z: Any, density: Any) -> None:
-    near = x.clip(-_FARTHEST, _FARTHEST, out=slope)
+    near = x.clip(_NEAREST, _FARTHEST, out=slope)
     np.abs(near, z)
     np.multiply(z, z, density)
     np.multiply(density, _HALVED, density)
@@ -123,19 +126,21 @@ def erf(x: Any) -> Any:
 
 
 def _erf(x: Any, y: Any, square: Any, above: Any, below: Any) -> None:
-    x.clip(-_FULL, _FULL, out=y)
+    x.clip(_MINUS_FULL, _FULL, out=y)
     np.multiply(y, y, square)
-    p = _polynomial(square, _QUOTIENT[0], above)
-    np.divide(p, _polynomial(square, _QUOTIENT[1], below), p)
+    np.multiply(square, _HIGHEST, above)
+    p = _horner(square, above, _ABOVE, above)
+    np.divide(p, _horner(square, square, _BELOW, below), p)
     np.multiply(p, y, p)
     np.add(y, p, y)
     np.tanh(y, y)
 
 
-def _polynomial(x: Any, coefficients: list, out: Any) -> Any:
-    highest, *others, last = coefficients
-    y = np.multiply(x, highest, out)
+def _horner(x: Any, highest: Any, coefficients: list, out: Any) -> Any:
+    """(…(highest + c₀) x + c₁) x + …"""
+    first, *others = coefficients
+    y = np.add(highest, first, out)
     for coefficient in others:
-        np.add(y, coefficient, y)
         np.multiply(y, x, y)
-    return np.add(y, last, y)
+        np.add(y, coefficient, y)
+    return y

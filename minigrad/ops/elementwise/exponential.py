@@ -83,6 +83,9 @@ def _ahead(a: Any, b: Any, y: Any) -> Any:
 def _logaddexp(a: Any, b: Any) -> Any:
     """np.logaddexp; of float32 in a quarter of the time that it takes to call the C library for
     every element."""
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.char == "f" == b.dtype.char:
+        if a.size < 2 * BLOCK > b.size:
+            return _log_of_sum(a, b)
     arrays = [x for x in (a, b) if type(x) is not float and type(x) is not int]
     for x in arrays:
         if not isinstance(x, np.ndarray | np.generic) or x.dtype.char != "f":
@@ -92,8 +95,14 @@ def _logaddexp(a: Any, b: Any) -> Any:
     return piecewise(_log_of_sum, (a, b), {})
 
 
+_FAR = 1e38  # from 0, in float32: from here on a difference may overflow
+
+
 def _log_of_sum(a: Any, b: Any) -> Any:
     """log(eᵃ + eᵇ) = max(a, b) + log(1 + e^−|a − b|)"""
+    most, least = np.maximum(a, b), np.minimum(a, b)
+    if most.size and most.item(most.argmax()) < _FAR and least.item(least.argmin()) > -_FAR:
+        return log_of_1_plus(np.exp(least - most)) + most
     with np.errstate(invalid="ignore", over="ignore"):
         apart = -np.abs(a - b)
     if apart.size and np.isnan(apart.item(apart.argmax())):

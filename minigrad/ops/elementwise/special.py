@@ -92,10 +92,9 @@ def logit_dx(g, x, eps):
 
 # -- the error function ----------------------------------------------------------------------
 
-_scipys_erf = special_function("erf")
+_scipys_erf = in_float32(special_function("erf"))
 
 
-@in_float32
 def _erf(x: Any) -> Any:
     return normal.erf(x) if normal.takes(x) else _scipys_erf(x)
 
