@@ -35,7 +35,6 @@ class Cut(NamedTuple):
     corner: Any  # the index of the first few entries
     corner_shape: tuple
     pieces: list[slice]
-    largest: int  # the elements of a piece, at most
     context: AbstractContextManager
 
 
@@ -61,7 +60,7 @@ def along_memory(arrays: list, block: int) -> Cut | None:
 
     first = arrays[0]
     views, pieces = {id(x): view(x) for x in arrays}, spans(first.size, block)
-    return Cut(views, first, order, view, slice(0, 2), (2,), pieces, block, _AS_IT_IS)
+    return Cut(views, first, order, view, slice(0, 2), (2,), pieces, _AS_IT_IS)
 
 
 def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
@@ -108,7 +107,7 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
     views |= {id(x): view(x) for x in full}
     rows, corner = max(1, block // m), (slice(0, 1), slice(0, 2))
     return Cut(
-        views, first, order, view, corner, (1, min(m, 2)), spans(n, rows), rows * m,
+        views, first, order, view, corner, (1, min(m, 2)), spans(n, rows),
         small_buffer() if quick and m > BUFFER else _AS_IT_IS,
     )  # fmt: skip
 

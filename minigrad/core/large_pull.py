@@ -134,10 +134,9 @@ def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
 
 
 class LargePull:
-    """`plan.pull_large`: called as (g, saved, totals, put_off), it returns what `pull` would.
+    """`plan.pull_large`: called as (g, saved, put_off), it returns what `pull` would.
 
     g        an array, or a PutOff
-    totals   for each parent None, or what its contribution may be added to, as in piecewise
     put_off  the contributions that are put off, by place
     """
 
@@ -146,16 +145,14 @@ class LargePull:
         self.rules = rules
         self.places = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
 
-    def __call__(
-        self, g: Any, saved: Any, totals: Sequence = (), put_off: Mapping[int, PutOff] | None = None
-    ) -> list:
+    def __call__(self, g: Any, saved: Any, put_off: Mapping[int, PutOff] | None = None) -> list:
         found: list = [g if rule is PASSED else None for rule in self.rules]
         for i, c in (put_off or {}).items():
             found[i] = c
         now = [i for i in self.places if found[i] is None]
         if now:
-            rules, sums = [self.rules[i] for i in now], [totals[i] for i in now if totals]
-            for i, c in zip(now, contributions(rules, g, [*saved], sums), strict=True):
+            rules = [self.rules[i] for i in now]
+            for i, c in zip(now, contributions(rules, g, [*saved]), strict=True):
                 found[i] = c
         return found
 
@@ -192,7 +189,7 @@ class LargePull:
         return later if type(start) is np.ndarray and start.dtype == dtype else None
 
 
-def contributions(rules: list[BlockRule], g: Any, saved: list, totals: Sequence) -> list:
+def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
     """The contributions by these rules, in blocks; g has one entry along an axis where it repeats.
 
     A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
@@ -210,10 +207,10 @@ def contributions(rules: list[BlockRule], g: Any, saved: list, totals: Sequence)
             rule.fill(y, block, *rule.of(values))
 
     few = not isinstance(g, PutOff)
-    made = piecewise(fn, (*_parts(once), *saved), {}, fill, totals=totals, few=few)
+    made = piecewise(fn, (*_parts(once), *saved), {}, fill, few=few)
     if once is g:
         return made
-    return [c if c is None or c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
+    return [c if c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
 
 
 def _without_repeats(g: Any, saved: Sequence, scaled: bool) -> Any:

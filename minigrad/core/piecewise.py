@@ -4,8 +4,7 @@ NumPy computes an elementwise function on one core, and intermediate results of 
 large as the array. In blocks all cores help, and intermediate results stay in the cache.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,6 @@ def piecewise(
     params: dict,
     fill: Callable | None = None,
     least: int | None = None,
-    totals: Sequence = (),
     few: bool = True,
 ) -> Any:
     """fn(*values, **params) in blocks on all threads, for an fn elementwise in the arrays given.
@@ -62,11 +60,6 @@ def piecewise(
     are not NumPy's, are not contiguous, differ in order, or are broadcast otherwise than `in_rows`
     says; and in modes that change what ops do, since modes belong to one thread. Results have the
     arrays' order.
-
-    totals: for each result None, or an array to add it to, block by block while it is in the cache,
-    which saves writing it to memory and reading it again. None is returned for a
-    result that was added; one that cannot be added that way is returned as usual. Or a Start, whose
-    number is added to the result, if it says so afterwards.
     """
     arrays = [x for x in values if axes_of(x)]
     size = max([x.size for x in arrays]) if arrays else 0
@@ -77,7 +70,6 @@ def piecewise(
     if size < min(least, BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
     helped = fill is None or not few or (get_num_threads() > 1 and not sharing())
-    helped = helped or any(total is not None for total in totals)
     cut = _cut(fn, arrays, size, least, helped)
     if cut is None:
         return fn(*values, **params)
@@ -88,20 +80,9 @@ def piecewise(
     if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
         return fn(*values, **params)
     fill = fill or _copying(fn, several, params)
-    totals = [
-        total if _can_take(total, y.dtype, cut) else None
-        for y, total in zip_longest(starts, totals)
-    ]
-    if begun := {i: total for i, total in enumerate(totals) if type(total) is Start}:
-        fill = _adding_numbers(fill, begun)
-    results: list = [  # no views: the engine adds in place to what nobody else refers to
-        np.empty_like(cut.like, y.dtype) if total is None or i in begun else None
-        for i, (y, total) in enumerate(zip(starts, totals, strict=True))
-    ]
-    into: list = [total if y is None else y for y, total in zip(results, totals, strict=True)]
-    into = [cut.view(y) for y in into]
-    if added := [i for i, y in enumerate(results) if y is None]:
-        fill = _adding(fill, added, into, cut.largest)
+    # no views: the engine adds in place to what nobody else refers to
+    results = [np.empty_like(cut.like, y.dtype) for y in starts]
+    into = [cut.view(y) for y in results]
 
     def work(piece: slice) -> None:
         given = [x[piece] if axes_of(x) and len(x) > 1 else x for x in views]  # or the only row
@@ -134,61 +115,6 @@ def _copying(fn: Callable, several: bool, params: dict) -> Callable:
             y[...] = made
 
     return fill
-
-
-def _adding(fill: Callable, added: list[int], into: list, largest: int) -> Callable:
-    """The same fill, but the results numbered in `added` are added to their arrays.
-
-    largest: the elements of a piece, at most
-    """
-
-    def fresh() -> dict[int, np.ndarray]:
-        return {i: np.empty(largest, into[i].dtype) for i in added}
-
-    scratch = [fresh() for _ in range(get_num_threads())]
-
-    def fill_and_add(ys: list, *values: Any) -> None:
-        try:
-            blocks = scratch.pop()  # this thread's, until it is done
-        except IndexError:  # another thread has set more threads since
-            blocks = fresh()
-        made = [
-            blocks[i][: y.size].reshape(y.shape) if i in blocks else y for i, y in enumerate(ys)
-        ]
-        fill(made, *values)
-        for i in added:
-            ys[i] += made[i]
-        scratch.append(blocks)
-
-    return fill_and_add
-
-
-class Start:
-    """A sum that so far is one number everywhere; `taken` once a result has it in it."""
-
-    def __init__(self, total: Any):
-        self.number, self.taken = total[(0,) * total.ndim], False
-        self.shape, self.dtype = total.shape, total.dtype
-
-
-def _adding_numbers(fill: Callable, begun: dict[int, Start]) -> Callable:
-    """The same fill, but the numbers of these are added to the results."""
-
-    def fill_and_add(ys: list, *values: Any) -> None:
-        fill(ys, *values)
-        for i, start in begun.items():
-            ys[i] += start.number
-
-    for start in begun.values():
-        start.taken = True
-    return fill_and_add
-
-
-def _can_take(total: Any, dtype: Any, cut: Cut) -> bool:
-    """Whether blocks of this dtype, cut as those of x are, can be added to the array total."""
-    if total is None or total.shape != cut.like.shape or total.dtype != dtype:
-        return False
-    return type(total) is Start or total.transpose(cut.order).flags.c_contiguous
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:

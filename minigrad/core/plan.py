@@ -31,7 +31,7 @@ class Plan:
     save     (arrays, params, residuals, pattern) -> the saved values, arrays being [*inputs, y];
              None where nothing is saved
     pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
-    pull_large   (g, saved, totals), with totals as in piecewise: for elementwise ops; else None
+    pull_large   a LargePull, for elementwise ops; else None
     reached  None; of a part, for each needed input whether its rule runs
     """
 

@@ -11,7 +11,6 @@ from ..backends.locks import Lock
 from ..core.errors import RuleError, about, describe
 from ..core.graph import Leaf, Node
 from ..core.large_pull import PutOff
-from ..core.piecewise import Start
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
 
@@ -152,12 +151,10 @@ def _wraps_alone(x: Any) -> bool:
 
 
 def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
-    """The contributions of an elementwise node for a large g; None for those already added.
+    """The contributions of an elementwise node for a large g, made in blocks.
 
-    If a parent has a sum that may be added to in place, each block of its contribution is added
-    before it leaves the cache; if the sum is one number everywhere, that is added to each block.
-    Where no sum has been made, and its parent is a leaf or takes it in blocks, it is put off until
-    then (large_pull.py). The numbers are those of `add_into`.
+    Where a parent is a leaf or takes its contribution in blocks, and no sum has been made there, it
+    is put off until then (large_pull.py). The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)
@@ -169,12 +166,7 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | Non
             c = large.put_off(i, g, saved, parent.dtype, held)
             if c is not None:
                 later[i] = c
-    totals = [_own_total(cotangents, parent, node) for parent in node.parents]
-    contributions = large(g, saved, totals, later)
-    for parent, total in zip(node.parents, totals):
-        if type(total) is Start and total.taken:
-            del cotangents[parent]
-    return contributions
+    return large(g, saved, later)
 
 
 def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
@@ -187,23 +179,6 @@ def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
         return type(parent) is Leaf
     plan = parent.plan if leads is None else leads.get(parent)
     return plan is not None and plan.pull_large is not None
-
-
-def _own_total(cotangents: dict, parent: Any, node: Any) -> Any:
-    """The sum at the parent, if it may be added to in place (see add_into); else None.
-
-    A Start where it is one number everywhere and only one contribution comes from this node.
-    """
-    total = cotangents.get(parent)
-    if type(total) is not _ndarray:
-        return None
-    if total.ndim and not any(total.strides):
-        whole = total.dtype is parent.dtype and node.parents.count(parent) == 1
-        return Start(total) if whole else None
-    if getrefcount(total) != _ALONE_IN_DICT:
-        return None
-    own = total.base is None and total.dtype is parent.dtype and total.flags.writeable
-    return total if own else None
 
 
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:

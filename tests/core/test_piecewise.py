@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core import piecewise as pieces
-from minigrad.core.piecewise import Start, piecewise
+from minigrad.core.piecewise import piecewise
 from minigrad.core.registry import op as registry
 from tests.core.large_arrays import ELEMENTWISE, enlarged_sample
 
@@ -166,36 +166,6 @@ def test_a_result_owns_its_memory_so_that_gradients_are_added_to_in_place(small)
     assert all(y.flags.owndata and y.shape == x.shape for y in (one, *several))
 
 
-def contributions_added_to(totals, op, *values):
-    """What a node's rules make of ones and, apart from it, add to the totals (None: no total)."""
-    y = op(*values)
-    found = y.node.plan.pull_large(np.ones(y.shape, y.dtype), y.node.saved, totals)
-    return found, y.node.plan.pull(np.ones(y.shape, y.dtype), y.node.saved)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_contributions_are_added_to_the_totals_that_are_given(small, threads):
-    mg.set_num_threads(threads)
-    x, b = [mg.tensor(rng.standard_normal((7, 40)), requires_grad=True) for _ in range(2)]
-    total = rng.standard_normal((7, 40))
-    before = total.copy()
-    (first, second), (dx, db) = contributions_added_to([None, total], registry.mul, x, b)
-    assert second is None and np.array_equal(first, dx)
-    assert np.array_equal(total, before + db)
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "total",
-    [np.zeros((7, 1)), np.zeros((40, 7)).T, np.zeros((7, 40), np.float32)],
-    ids=["of another shape", "of another order", "of another dtype"],
-)
-def test_a_total_that_lies_otherwise_is_left_as_it_was(total):
-    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
-    (found,), (dx,) = contributions_added_to([total], registry.exp, x)
-    assert np.array_equal(found, dx) and not total.any()
-
-
 @pytest.mark.usefixtures("two_threads")
 def test_a_backward_adds_large_contributions_without_arrays_of_their_size():
     x = mg.tensor(np.ones(pieces.LARGE, np.float32), requires_grad=True)
@@ -223,28 +193,6 @@ def test_a_large_input_used_twice_by_one_op_gets_both_contributions():
     x = mg.tensor(np.full(pieces.LARGE, 3, np.float32), requires_grad=True)
     (x * x + x * x).backward(np.ones(x.shape, np.float32))
     assert x.grad is not None and (x.grad.numpy() == 12).all()
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("total", [0.1, -0.0], ids=str)
-def test_a_sum_that_is_one_number_is_added_to_each_block(total):
-    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
-    start = Start(np.broadcast_to(np.float64(total), x.shape))
-    (found,), (dx,) = contributions_added_to([start], registry.exp, x)
-    assert start.taken and np.array_equal(found, total + dx)
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "total",
-    [np.zeros((7, 1)), np.zeros((7, 40), np.float32)],
-    ids=["of another shape", "of another dtype"],
-)
-def test_a_sum_of_another_kind_that_is_one_number_is_not_taken(total):
-    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
-    start = Start(np.broadcast_to(total[0, 0], total.shape))
-    (found,), (dx,) = contributions_added_to([start], registry.exp, x)
-    assert not start.taken and np.array_equal(found, dx)
 
 
 @pytest.mark.usefixtures("two_threads")
