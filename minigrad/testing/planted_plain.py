@@ -3,6 +3,8 @@
 And ops that change what the whole program shares.
 """
 
+import sys
+
 import numpy as np
 
 from ..core.modes import state
@@ -122,6 +124,16 @@ def _printing_less(g, x):
     return g * np.cos(x)
 
 
+def _nesting_less(x):
+    sys.setrecursionlimit(sys.getrecursionlimit() - 1)
+    return np.sin(x)
+
+
+def _buffering_less(g, x):
+    np.setbufsize(4096)
+    return g * np.cos(x)
+
+
 def _other_inferred(x):
     return np.sin(x) * (OFF if state.inference else 1.0)
 
@@ -213,6 +225,14 @@ PLAIN: list[Plant] = [
     plant(
         "print options", "a rule sets NumPy's print options, and leaves them so", forward=np.sin,
         right=SINE, wrong={"x": _printing_less}, samples=vectors(5),
+    ),
+    plant(
+        "recursion limit", "the forward lowers Python's limit of nested calls, and leaves it so",
+        wrong_forward=_nesting_less, forward=np.sin, right=SINE, wrong=SINE, samples=vectors(5),
+    ),
+    plant(
+        "buffer", "a rule sets the size of NumPy's buffer, and leaves it so", forward=np.sin,
+        right=SINE, wrong={"x": _buffering_less}, samples=vectors(5),
     ),
     plant(
         "inference", "the value is another in inference_mode", forward=np.sin,

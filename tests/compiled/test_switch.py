@@ -26,7 +26,7 @@ def ran(code, **environment):
 @needs_numba
 def test_off_every_op_has_its_own_forward_again():
     before = {entry.name: entry.forward for entry in op if hasattr(entry, "plans")}
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         assert mg.is_accelerated() and mg.gelu.forward is not before["gelu"]
     assert not mg.is_accelerated()
     assert before == {entry.name: entry.forward for entry in op if hasattr(entry, "plans")}
@@ -34,7 +34,7 @@ def test_off_every_op_has_its_own_forward_again():
 
 @needs_numba
 def test_a_plain_call_holds_until_the_next_and_a_block_restores():
-    mg.accelerate()
+    mg.accelerate(process=False)
     try:
         with mg.accelerate(False):
             assert not mg.is_accelerated()
@@ -49,7 +49,7 @@ def test_a_user_s_implementation_for_the_cpu_stays_the_one_that_runs():
     calls = []
     mg.cbrt.implementation("cpu")(lambda x: calls.append(1) or np.cbrt(x))
     try:
-        with mg.accelerate():
+        with mg.accelerate(process=False):
             mg.cbrt(mg.tensor(np.ones(1 << 16, np.float32)))
         mg.cbrt(mg.tensor([1.0]))
     finally:
@@ -87,7 +87,7 @@ def test_without_numba_the_environment_costs_one_line():
 @needs_numba
 @pytest.mark.parametrize("name", ["compiled loops", "launches of compiled loops"])
 def test_its_caches_are_listed_and_bounded(name):
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         mg.tanh(mg.tensor(np.ones(1 << 16, np.float32)))
     stats = mg.cache_stats()[name]
     assert stats["entries"] >= 1 and stats["max_entries"]

@@ -80,7 +80,7 @@ def test_images_that_are_not_finite_are_left_to_the_direct_form(value):
 
 
 def test_they_are_used_while_the_switch_is_on_and_no_longer():
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         assert tiles.transforms(np.ones((2, 2, 4, 4))) is compiled.transforms
         assert tiles.transforms(np.ones((2, 2, 4, 4, 4))) is tiles._channels_first
     assert tiles.transforms(np.ones((2, 2, 4, 4))) is tiles._channels_first
@@ -93,7 +93,7 @@ def test_a_result_does_not_depend_on_the_number_of_threads():
     try:
         for threads in (1, 2, 5):
             mg.set_num_threads(threads)
-            with mg.accelerate():
+            with mg.accelerate(process=False):
                 y = mg.conv2d(x, w, b, padding=1)
                 gradients = mg.grad((y * y).sum(), [x, w, b])
             found.append([y.numpy(), *(g.numpy() for g in gradients)])

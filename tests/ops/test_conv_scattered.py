@@ -58,5 +58,5 @@ def test_compiled_loops_do_it_their_own_way():
     numba = pytest.importorskip("numba")
     how, shape = CASES["as in upsampling nets"]
     assert numba and scattered.suits(how, np.ones(shape))
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         assert not scattered.suits(how, np.ones(shape))

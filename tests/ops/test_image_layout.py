@@ -109,7 +109,7 @@ def test_few_images_stay_in_rows():
 
 def test_inside_accelerate_results_lie_in_rows():
     pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
-    with mg.accelerate():
+    with mg.accelerate(process=False):
         y = mg.conv2d(mg.tensor(rand(32, 16, 12, 12)), rand(16, 16, 3, 3), padding=1)
     assert y.numpy().flags.c_contiguous
 
