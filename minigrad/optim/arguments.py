@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import StateError, describe, telling, unfit
 from ..core.tensor import Tensor
 from ..nn.arguments import at_least_zero
@@ -101,14 +103,13 @@ def loads_whole(load: Callable) -> Callable:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         kept = [(entries, dict(entries)) for entries in _entries_of(self)]
         try:
-            return load(self, *args, **kwargs)
+            with np.errstate(divide="raise", invalid="raise"):  # a rate that is no number
+                return load(self, *args, **kwargs)
         except BaseException as error:
             for entries, before in kept:
                 entries.clear()
                 entries.update(before)
-            damaged = isinstance(
-                error, (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-            )
+            damaged = isinstance(error, Exception) and not isinstance(error, MemoryError)
             name = f"{type(self).__name__}.load_state_dict"
             if damaged and "load_state_dict" not in str(error):
                 raise StateError(

@@ -299,3 +299,15 @@ def test_statistics_go_to_a_standard_output_that_takes_text_alone(dumps, save, m
     monkeypatch.setattr(sys, "stdout", screen)
     assert main(["info", str(save(dumps.tiny()))]) == 0
     assert "nodes" in screen.getvalue()
+
+
+def test_the_next_drawing_removes_what_a_kill_left_and_nothing_else(dumps, save, tmp_path):
+    dump, out = save(dumps.tiny()), tmp_path / "out" / "g.svg"
+    out.parent.mkdir()
+    left, young = (out.parent / f".g.svg.{digit * 12}.part" for digit in "ab")
+    left.write_text("half a drawing")
+    young.touch()  # of somebody who is about to write
+    other = out.parent / ".g.svg.part"
+    other.write_text("the user's")
+    assert main([str(dump), "-o", str(out)]) == 0
+    assert sorted(out.parent.iterdir()) == sorted([out, young, other])

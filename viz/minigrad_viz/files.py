@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
 import threading
-from typing import BinaryIO
+import time
+from typing import Any, BinaryIO
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl: Any = None
+
+_YOUNG = 1.0  # seconds in which an empty file may be about to be locked
 PATIENCE = 5.0  # seconds; `opened` is as in minigrad/instrument/reading.py, which is not imported
 
 
@@ -98,17 +106,48 @@ def _is_stream(path: str) -> bool:
 def _replace(path: str, data: bytes) -> None:
     folder, name = os.path.split(path)
     # the name is known before the file is there: an interrupt at any moment leaves none behind
-    beside = os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}.part")
+    stem = f".{name[:40]}."
+    _remove_abandoned(folder or ".", stem)
+    beside = os.path.join(folder, f"{stem}{os.urandom(6).hex()}.part")
     try:
         handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "wb") as file:
+            _lock(handle)
             file.write(data)
+            file.flush()
             os.fchmod(file.fileno(), _mode_for(path))
-        os.replace(beside, path)
+            if fcntl is not None:  # named while it is locked: nobody takes it for abandoned
+                os.replace(beside, path)
+        if fcntl is None:
+            os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def _remove_abandoned(folder: str, stem: str) -> None:
+    """Remove what killed writers of this name left: no one that writes has it locked."""
+    if fcntl is None:
+        return
+    pattern = re.compile(rf"{re.escape(stem)}[0-9a-f]{{12}}\.part")
+    with contextlib.suppress(OSError):  # the folder may not be listed
+        for name in filter(pattern.fullmatch, os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # somebody writes it, or it is gone
+                handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(handle, "rb") as file:
+                    found = os.fstat(handle)
+                    young = not found.st_size and time.time() - found.st_mtime < _YOUNG
+                    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not young:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        os.unlink(path)
+
+
+def _lock(handle: int) -> None:
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _mode_for(path: str) -> int:
