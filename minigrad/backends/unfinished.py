@@ -55,13 +55,20 @@ def lock(handle: int) -> bool:
     return True
 
 
-def _remove_if_abandoned(path: str) -> None:
+def remove_empty(path: str) -> None:
+    """Remove an empty file that nobody has locked; who opens it meanwhile looks for its name."""
+    with contextlib.suppress(OSError):
+        if fcntl is not None and os.lstat(path).st_size == 0:
+            _remove_if_abandoned(path, young=0.0)
+
+
+def _remove_if_abandoned(path: str, young: float = _YOUNG) -> None:
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             return
-        if found.st_size == 0 and time.time() - found.st_mtime < _YOUNG:
+        if found.st_size == 0 and time.time() - found.st_mtime < young:
             return
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(found, os.lstat(path)):

@@ -92,6 +92,7 @@ class event_log:
         self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
         self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
         self._file: Any = None
+        self._ended = False  # its last line is written, or about to be
         self._lines = Lines()
         self._thread = self._lines.threads.here  # the number of the thread that calls it
         self._device = DeviceLines(self._thread) if device else None
@@ -118,7 +119,7 @@ class event_log:
 
     def _begin(self) -> None:
         """Open the file, write its first line, and listen."""
-        self._file = GrowingFile(self.path)
+        self._file, self._ended = GrowingFile(self.path), False
         self.place = self._file.place
         _open.add(self)
         self._base = perf_counter_ns()
@@ -183,13 +184,18 @@ class event_log:
                 self._flush()
             hearing = _hearing_cost() if self._file is not None else 0.0
         finally:  # Ctrl-C meanwhile: the file is whole all the same
-            self._finish(hearing)
-            self._unlisten()  # in vain, unless it was interrupted above
+            try:
+                self._finish(hearing)
+            except BaseException:
+                self._finish(hearing)
+                raise
+            finally:
+                self._unlisten()  # in vain, unless it was interrupted above
 
     def _finish(self, hearing: float) -> None:
         """Write the last line; hearing: nanoseconds that an event cost before it was written."""
         with self._lock:
-            file, self._file = self._file, None
+            file = self._file
             if file is None:
                 return
             lost = 0 if self._memory is None else self._memory.lost
@@ -204,10 +210,14 @@ class event_log:
                 "writing_ns": self._spent,
                 "recording_ns": self._spent + round(hearing * self._written),
             }
+            text = json_text(end) + "\n"
             with self._guarded():
-                file.write(json_text(end) + "\n")
+                if not self._ended:
+                    self._ended = True
+                    file.write(text)
                 file.finish()
                 self.place = file.place
+            self._file = None
         _open.discard(self)
 
     def _close_device(self) -> None:
@@ -325,18 +335,22 @@ class event_log:
         if self._file is None:
             return
         lines: list[str] = []
+        given = False
         try:
             self._flushing = True
             for entry in batch:
                 self._lines.write_event(entry, lines)
             for entry in others:
                 self._lines.write_other(entry, lines)
+            text, marks = "".join(lines), sum(entry[0] == "mark" for entry in others)
             with self._guarded():
-                self._file.write("".join(lines))
+                given = True  # from here on, Ctrl-C leaves the text to what closes the file
                 self._written += len(batch)
-                self._marks += sum(entry[0] == "mark" for entry in others)
+                self._marks += marks
+                self._file.write(text)
         except BaseException:  # Ctrl-C in the middle: what it cost is counted, and names that
-            self.dropped += len(batch)  # may not have reached the file are defined again
+            if not given:  # may not have reached the file are defined again
+                self.dropped += len(batch)
             self._lines.forget()
             raise
         finally:

@@ -64,6 +64,7 @@ class GrowingFile:
         self._path = self.place = os.path.realpath(path)
         self._mode = _mode(os.fspath(path))
         self._partial: str | None = None
+        self._finishing = False
         try:
             if self._mode is not None and not stat.S_ISREG(self._mode):
                 self._file: TextIO = open(path, "w", encoding="utf-8")
@@ -73,6 +74,12 @@ class GrowingFile:
                 self._file = open(handle, "w", encoding="utf-8")
         except OSError as error:
             error.filename = os.fspath(path)
+            raise
+        except BaseException:  # Ctrl-C
+            if self._partial is None:
+                unfinished.remove_empty(f"{self._path}.partial")
+            else:
+                self._remove()
             raise
 
     def write(self, text: str) -> None:
@@ -86,19 +93,27 @@ class GrowingFile:
             raise
 
     def finish(self) -> None:
-        """Give the file its name."""
+        """Give the file its name; call it again where Ctrl-C has come meanwhile."""
+        again, self._finishing = self._finishing, True
         if os.name == "nt":  # where a file that is open cannot be renamed
             self.close()
         try:
             if self._partial is not None:  # named while the lock is held: nobody takes it over
                 _give_name(self._partial, self._path, self._mode)
                 self.place = self._path
+        except FileNotFoundError:
+            if not again:
+                raise
+            self.place = self._path
         finally:
             self.close()
 
     def discard(self) -> None:
         """Let go of the file and leave nothing of it."""
         self.close()
+        self._remove()
+
+    def _remove(self) -> None:
         if self._partial is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._partial)
@@ -124,14 +139,24 @@ def _open_partial(path: str) -> tuple[str, int]:
     What a killed program left behind is written over; another's file, a link or a pipe is not.
     """
     partial = f"{path}.partial"
-    with contextlib.suppress(OSError):
+    try:
         handle = os.open(partial, _FLAGS, 0o666)
-        if _is_ours(handle, partial):
-            os.ftruncate(handle, 0)
-            return partial, handle
+        try:
+            if _is_ours(handle, partial):
+                os.ftruncate(handle, 0)
+                return partial, handle
+        except BaseException:  # Ctrl-C, too
+            os.close(handle)
+            raise
         os.close(handle)
+    except OSError:
+        pass
     partial = unfinished.name_for(path, tail=".partial")
-    return partial, unfinished.create(partial)
+    try:
+        return partial, unfinished.create(partial)
+    except KeyboardInterrupt:
+        unfinished.remove_empty(partial)
+        raise
 
 
 def _is_ours(handle: int, partial: str) -> bool:

@@ -1,4 +1,4 @@
-"""safetensors files, through the library of that name.
+"""safetensors files, read through the library of that name.
 
 The library checks that declared shapes, dtypes and offsets agree with each other and with the
 file. What it lets pass is checked here first: names that come twice, and the bound on memory.
@@ -17,7 +17,12 @@ from ..core.errors import FormatError
 
 METADATA = "__metadata__"
 _WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's
-_DTYPES = "BOOL U8 I8 U16 I16 F16 BF16 U32 I32 F32 U64 I64 F64 C64".split()
+# the format's names of dtypes, in the order in which the library places arrays
+_DTYPES = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32",
+    "uint32": "U32", "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16",
+    "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
 _LONGEST = 300  # of a message of the library's
 # a text of JSON, or one that nothing closes: looked for from each quote anew, that would take
 # quadratic time
@@ -39,17 +44,44 @@ def library() -> ModuleType:
 
 
 def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
-    """Write the arrays and texts; TypeError for a dtype that the format does not have."""
-    safetensors = library()
+    """Write the arrays and texts; TypeError for a dtype that the format does not have.
+
+    The bytes are the library's, which itself would write them into a file of a name of its own and
+    rename that: a kill would leave it, where nobody knows whose it is.
+    """
+    library()  # it has to be there to read the file again
     if METADATA in arrays:  # its place in the header is taken
         raise ValueError(f"save: a safetensors file cannot hold an array named {METADATA!r}")
-    try:
-        safetensors.numpy.save_file(arrays, path, metadata={"format": "np", **texts})
-    except safetensors.SafetensorError as error:
-        if "dtype" in str(error):
-            raise TypeError(f"save: {error}. Name the file .npz, or cast") from None
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        raise OSError(int(number[1]) if number else None, f"save: {error}") from None
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(
+                f"save: {name} has dtype {array.dtype}, which safetensors files cannot hold. Name "
+                "the file .npz, or cast"
+            )
+    ranks = {dtype: rank for rank, dtype in enumerate(_DTYPES)}
+    names = sorted(arrays, key=lambda name: (ranks[arrays[name].dtype.name], name))
+    header: dict[str, Any] = {METADATA: dict(sorted({"format": "np", **texts}.items()))}
+    end = 0
+    for name in names:
+        array, start = arrays[name], end
+        end += array.nbytes
+        header[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": (start, end),
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER:
+        raise ValueError(
+            f"save: the names and texts of this state take {len(text):,} bytes, and a safetensors "
+            f"file holds at most {MAX_HEADER:,}; save it in several files"
+        )
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in names:
+            array = arrays[name].reshape(-1)
+            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data)
 
 
 def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -61,7 +93,7 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
         raise FormatError(f"{path}: {size:,} bytes, and max_bytes is {max_bytes:,}")
     for name, entry in header.items():
         dtype = entry.get("dtype") if isinstance(entry, dict) else None
-        if name != METADATA and dtype not in _DTYPES:
+        if name != METADATA and dtype not in _DTYPES.values():
             raise FormatError(
                 f"{path}: {name[:80]!r} has the dtype {str(dtype)[:40]!r}, which no tensor has"
             )

@@ -12,6 +12,7 @@ import minigrad as mg
 from minigrad.backends import random
 from minigrad.core import events, modes
 from minigrad.engine import claims
+from minigrad.instrument.formats import EventReader
 
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
@@ -168,8 +169,21 @@ def test_an_event_log_that_could_not_be_opened_leaves_no_file(tmp_path):
     for entered, where in each_interrupt_of(BLOCKS["event_log"], path):
         if entered:
             break
-        for file in os.listdir(tmp_path):  # an empty one, which the next log takes over
-            assert (tmp_path / file).stat().st_size == 0, where
+        assert os.listdir(tmp_path) == [], where
+
+
+def test_an_event_log_that_ctrl_c_meets_anywhere_behind_its_start_takes_its_name(tmp_path):
+    path, places = tmp_path / "log.jsonl", 0
+    for entered, where in each_interrupt_of(BLOCKS["event_log"], path):
+        if entered and where not in ("__exit__", "close"):
+            places += 1
+            assert os.listdir(tmp_path) == ["log.jsonl"], where
+            with EventReader(str(path)) as reader:
+                assert list(reader) == [], where
+        stop_listening()
+        for file in tmp_path.iterdir():
+            file.unlink()
+    assert places > 50
 
 
 @pytest.mark.parametrize("step", ["_flush", "_close_device"])

@@ -216,8 +216,9 @@ def test_the_next_save_removes_what_a_kill_left_and_nothing_else(tmp_path, suffi
 
 
 @posix
-def test_a_save_that_goes_on_elsewhere_is_left_alone(tmp_path):
-    path = tmp_path / "x.npz"
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_save_that_goes_on_elsewhere_is_left_alone(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
     command = [sys.executable, "-c", KILLED, path, "waits"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"growing\n"
@@ -225,4 +226,4 @@ def test_a_save_that_goes_on_elsewhere_is_left_alone(tmp_path):
         assert mg.load(path)["x"].tolist() == [0, 0, 0]
         other.communicate(timeout=60)
     assert other.returncode == 0 and mg.load(path)["x"].tolist() == [1, 1, 1]
-    assert [file.name for file in tmp_path.iterdir()] == ["x.npz"]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

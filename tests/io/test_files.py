@@ -60,6 +60,26 @@ def test_bfloat16_comes_back(tmp_path, suffix):
     assert y.dtype == x.dtype and y.data.tobytes() == x.data.tobytes()
 
 
+@given(
+    state=st.dictionaries(
+        names,
+        hnp.arrays(
+            st.sampled_from(
+                [*"? u1 i1 u2 i2 f2 u4 i4 f4 u8 i8 f8 c8 >f8 >i2".split(), mg.bfloat16]
+            ),
+            hnp.array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=3),
+            elements=st.just(1),
+        ),
+        max_size=6,
+    ),
+)
+@settings(max_examples=100)
+def test_a_safetensors_file_has_the_bytes_that_the_library_would_write(folder, state):
+    library = pytest.importorskip("safetensors.numpy")
+    mg.save(state, folder / "a.safetensors")
+    assert (folder / "a.safetensors").read_bytes() == library.save(state, {"format": "np"})
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_strided_and_foreign_byte_orders_are_saved_by_value(tmp_path, suffix):
     x = np.arange(12.0).reshape(3, 4)

@@ -42,7 +42,13 @@ for _ in range(times):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     time.sleep(rng.uniform(0.2, 3) * once)
     os.kill(child, number)
-    _, status = os.waitpid(child, 0)
+    waits = 0
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        time.sleep(0.01)
+        waits += 1
+        if waits % 300 == 0:  # pressed again: Python drops what is raised as an object dies
+            os.kill(child, number)
+    status = ended[1]
     if number == signal.SIGINT:
         assert os.waitstatus_to_exitcode(status) == 7, status  # the interrupt came out as it is
         if names is not None:

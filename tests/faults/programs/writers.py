@@ -140,11 +140,8 @@ def prepared(folder):
 
 
 def check_names(folder, names):
-    """Nothing but these files is there; parts of a checkpoint have their own names.
-
-    The library of safetensors writes into a ".tmpXXXXXX" of its own first, which a kill leaves.
-    """
-    found = sorted(name for name in os.listdir(folder) if not name.startswith(".tmp"))
+    """Nothing but these files is there; parts of a checkpoint have their own names."""
+    found = sorted(os.listdir(folder))
     if names is not None:
         assert found == names, found
     for _, _, files in os.walk(folder):
