@@ -124,8 +124,8 @@ class DeviceGenerator:
             offsets = (self.random(size) * span).astype(np.uint64)
         else:
             shape = (size,) if isinstance(size, int) else tuple(size)
-            halves = self._words(2 * prod(shape)).reshape(2, *shape).astype(np.uint64)
-            offsets = _scaled(*halves, span)  # type: ignore
+            high, low_bits = self._words(2 * prod(shape)).reshape(2, *shape).astype(np.uint64)
+            offsets = _scaled(high, low_bits, span)
         return (offsets + np.uint64(low % 2**64)).view(dtype)
 
 

@@ -108,7 +108,7 @@ class _Call:
         _running[self.caller] = _here.chain
         try:
             with self.device():
-                self.result = self.fn()  # type: ignore
+                self.result = self.fn()  # pyright: ignore[reportOptionalCall] (set until here)
         except BaseException as error:
             self.error = error
         finally:

@@ -158,8 +158,8 @@ class Context:
                 return _FIRST
             if saved[0] is y:
                 return _RESULT
-        places = tuple([_place_of(x, inputs, y) for x in saved])
-        return None if None in places or len({*places}) < len(places) else places  # type: ignore
+        places: tuple[Any, ...] = tuple([_place_of(x, inputs, y) for x in saved])
+        return None if None in places or len({*places}) < len(places) else places
 
     def _find_constants(self, results: list, ys: list) -> None:
         constant = {id(y) for y in self._constant}

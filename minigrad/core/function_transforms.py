@@ -27,6 +27,10 @@ class InTransforms:
     args: list[Any]
     given: Any
     needs: tuple[bool, ...]
+    ctx: Any
+    filled: Any
+    _parted: Any
+    _keep: Any
 
     @property
     def tracked(self) -> int:  # type: ignore[override]
@@ -54,8 +58,8 @@ class InTransforms:
     def _push(self, *values: Any) -> Any:
         """The tangents of the results, by the class's jvp."""
         xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
-        saved = saved_by_runs(self, self.ctx, xs, y)  # type: ignore
-        ctx = self.ctx.at_use(saved, self.needs, forward=True)  # type: ignore
+        saved = saved_by_runs(self, self.ctx, xs, y)
+        ctx = self.ctx.at_use(saved, self.needs, forward=True)
         tangents: list[Any] = [None] * len(self.args)
         for place, x, t in zip(self.places, xs, ts, strict=True):
             constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize
@@ -63,7 +67,7 @@ class InTransforms:
         pushed = self.function.jvp(ctx, *tangents)
         is_tuple = isinstance(y, tuple)
         pushed = list(pushed) if several(pushed) else [pushed]
-        ys, plain = y if is_tuple else (y,), self.ctx.plain_places  # type: ignore
+        ys, plain = y if is_tuple else (y,), self.ctx.plain_places
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
@@ -72,7 +76,7 @@ class InTransforms:
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
         behind = tuple([v for v in (*xs, *ts) if isinstance(v, Tensor)])
-        if behind and (ctx.saves_what_no_graph_shows or hides(self, self.ctx, "jvp")):  # type: ignore
+        if behind and (ctx.saves_what_no_graph_shows or hides(self, self.ctx, "jvp")):
             pushed = [t if t is None else sealed_of(self.name, t, behind, "jvp") for t in pushed]
         for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
             if t is not None and i in ctx.constant_outputs:
@@ -98,7 +102,7 @@ class InTransforms:
             in_dims[place] = 0 if b else None
         kind = type(max(self.given, key=lambda x: x.level))
         info = VmapInfo(size, modes.state.randomness, kind)
-        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))  # type: ignore
+        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise RuleError(
                 f"{self.name}.vmap must return (results, out_dims), it returned "
@@ -115,8 +119,8 @@ class InTransforms:
                 "be one for each, or one for all",
                 op=self.name,
             )
-        results, plain = self._parted(y)  # type: ignore
-        self._keep(plain)  # type: ignore
+        results, plain = self._parted(y)
+        self._keep(plain)
         y, dims = results, [d for i, d in enumerate(dims) if i not in plain]
         return tuple([self._in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
 

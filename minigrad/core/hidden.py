@@ -100,7 +100,7 @@ def holds_numbers(value: Any, depth: int = 5) -> bool:
 
 def read_outside(function: Any) -> list:
     """What a rule may read besides what it is given: closures, globals, defaults, its object."""
-    fn = getattr(function, "__wrapped__", function)
+    fn: Any = getattr(function, "__wrapped__", function)
     found = [fn.__self__] if isinstance(fn, MethodType) else []
     fn = getattr(fn, "__func__", fn)
     code = getattr(fn, "__code__", None)
@@ -111,8 +111,8 @@ def read_outside(function: Any) -> list:
             found.append(cell.cell_contents)
         except ValueError:  # not set yet
             continue
-    found += [fn.__globals__[name] for name in _globals_of(code) if name in fn.__globals__]  # type: ignore
-    return [*found, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]  # type: ignore
+    found += [fn.__globals__[name] for name in _globals_of(code) if name in fn.__globals__]
+    return [*found, *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
 
 
 class Run:

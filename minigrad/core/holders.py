@@ -34,7 +34,7 @@ class _Holders:
             if id(x) in self.objects:
                 return
             self.objects[id(x)] = x
-            x = x._data if hasattr(x, "_data") else _base_of(x)  # type: ignore
+            x = x._data if hasattr(x, "_data") else _base_of(x)  # pyright: ignore[reportAttributeAccessIssue] (narrowed above)
 
     def all_known(self) -> bool:
         """Whether nothing else refers to any of them."""

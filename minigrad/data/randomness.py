@@ -28,6 +28,7 @@ from ..backends.locks import Lock
 from ..backends.threads import Local
 
 ROW, BATCH, STREAM, START = range(4)  # a row, a batch, a row of a stream, the start of a worker
+_global: Any = np.random  # NumPy gives types for some of its functions only
 
 
 class Numbers:
@@ -221,7 +222,7 @@ class _OfNumPy(_Shared):
 
     def install(self) -> None:
         """Put a bit generator with this lock in the place of an MT19937."""
-        found = np.random.get_bit_generator()  # type: ignore
+        found = _global.get_bit_generator()
         if type(found) is np.random.MT19937:
             self.replaced, self.bits = found, _Turned(0)
             self._replace(self.bits)
@@ -229,7 +230,7 @@ class _OfNumPy(_Shared):
     def uninstall(self) -> None:
         """Put the one that was there back, in the state of the process's own."""
         with self:
-            if self.replaced is not None and np.random.get_bit_generator() is self.bits:  # type: ignore
+            if self.replaced is not None and _global.get_bit_generator() is self.bits:
                 self._replace(self.replaced)
         self.replaced = None
 
@@ -237,8 +238,8 @@ class _OfNumPy(_Shared):
         state = self.random.get_state(legacy=False)
         bits.state = {key: state[key] for key in ("bit_generator", "state")}
         try:
-            with np.random.get_bit_generator().lock:  # nobody is drawing  # type: ignore
-                np.random.set_bit_generator(bits)  # type: ignore
+            with _global.get_bit_generator().lock:  # nobody is drawing
+                _global.set_bit_generator(bits)
         finally:
             self.random.set_state(state)  # with the second of two normal numbers
 
@@ -249,7 +250,7 @@ class _Turned(np.random.MT19937):
     What it does without, in some versions of NumPy, is to look at the state and to set a seed.
     """
 
-    lock = property(lambda self: of_numpy)  # type: ignore
+    lock: Any = property(lambda self: of_numpy)  # type: ignore[assignment]
     is_copied = False  # whether its words are copied as they lie in memory, 40 times as fast
 
     @property

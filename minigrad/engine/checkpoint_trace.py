@@ -130,7 +130,7 @@ def _close(a: np.ndarray, b: np.ndarray) -> bool:
     if a.tobytes() == b.tobytes() or a.dtype.hasobject:
         return True
     if a.dtype.kind in "biu":  # a mask, indices: one tie that rounding has decided otherwise
-        return np.count_nonzero(a != b) <= a.size // _SAMPLE  # type: ignore
+        return int(np.count_nonzero(a != b)) <= a.size // _SAMPLE
     a, b = (x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (a, b))
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(a), where=np.isfinite(a), initial=0.0)

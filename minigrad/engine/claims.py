@@ -45,16 +45,16 @@ def register(mine: Claim) -> int:
     """
     with _lock:
         _running[:] = [other for other in _running if not other.ended]
-        other = _running and next((other for other in _running if mine.conflicts(other)), None)
-        if other:
-            shared = mine._nodes() & other._nodes()  # type: ignore
+        other = next((other for other in _running if mine.conflicts(other)), None)
+        if other is not None:
+            shared = mine._nodes() & other._nodes()
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
                 "have saved are freed as they are used. Pass retain_graph=True to both backwards, "
                 "or run them one after the other, or compute the forward once in each thread. (A "
                 "hook of a backward with engine='parallel' counts as another thread.)",
                 ops=tuple(sorted({place.op.name for place in shared if hasattr(place, "op")})),
-                threads=(mine.thread, other.thread),  # type: ignore
+                threads=(mine.thread, other.thread),
             )
         _running.append(mine)
         return len(_running)

@@ -89,8 +89,9 @@ class Hooks:
         hooks.running.afterwards = self.afterwards
         try:
             tensor = leaf.tensor()
-            if g is not None and tensor is not None and tensor.node is leaf:
-                _run(self.leaf_ready, tensor, g)  # type: ignore
+            mine = self.leaf_ready if g is not None else None
+            if mine is not None and tensor is not None and tensor.node is leaf:
+                _run(mine, tensor, g)
             del tensor
             for fn in hooks.of(leaf, "ready") if registered else ():
                 tensor = leaf.tensor()

@@ -145,17 +145,17 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
 def _stacked(dicts: list[dict[str, Any]]) -> dict[str, Tensor]:
     stacked = {}
     for path in dict.fromkeys(path for named in dicts for path in named):
-        values = [named.get(path) for named in dicts]
+        values: list[Any] = [named.get(path) for named in dicts]
         shapes = [None if x is None else x.shape for x in values]
         if len(set(shapes)) > 1:
             raise TransformError(f"stack_module_state: {path} has the shapes {shapes}; they differ")
-        frozen = [i for i, x in enumerate(values) if not x.requires_grad]  # type: ignore
+        frozen = [i for i, x in enumerate(values) if not x.requires_grad]
         if 0 < len(frozen) < len(values):
             raise TransformError(
                 f"stack_module_state: {path} is frozen in modules {frozen} of {len(values)}, and "
                 "one stacked tensor is trained as a whole; freeze it in all or in none of them"
             )
-        constants = [x.detach() for x in values]  # type: ignore
+        constants = [x.detach() for x in values]
         stacked[path] = ops.stack(constants).requires_grad_(not frozen)
     return stacked
 

@@ -65,7 +65,7 @@ class MemoryTracker:
         self._held: dict[int, _Held] = {}  # by id of the owner
         self._lock = Lock()
         self._open = True
-        self._self = weakref.ref(self)
+        self._self: weakref.ref[MemoryTracker] = weakref.ref(self)
         _trackers.add(self)
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class MemoryTracker:
             held = _Held(array, _gone)
         except TypeError:  # an array class without weak references
             return None
-        held.tracker = self._self  # type: ignore
+        held.tracker = self._self
         held.number, held.key, held.category, held.before = self._next, key, category, category
         held.saved, held.used, held.used_forward = 0, t, t
         held.bytes = array.nbytes

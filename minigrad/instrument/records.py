@@ -172,8 +172,9 @@ def _site(record: dict) -> dict | None:
 
 def _source(record: dict) -> tuple[str, str] | None:
     file, digest = record.get("file"), record.get("sha256")
-    whole = isinstance(file, str) and isinstance(digest, str) and len(digest) == 64
-    return (file[-MAX_NAME:], digest) if whole else None  # type: ignore
+    if isinstance(file, str) and isinstance(digest, str) and len(digest) == 64:
+        return file[-MAX_NAME:], digest
+    return None
 
 
 def _name(record: dict) -> str | None:

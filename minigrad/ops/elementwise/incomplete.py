@@ -83,15 +83,15 @@ def _when_done(step: Callable[[int], tuple]) -> Any:
     Each element has the value of the step at which it was done (looked at after every fourth), so
     that its bits do not depend on those beside it.
     """
-    k, y, going = 0, None, None
-    while y is None or going.any():  # type: ignore
+    k, y, going = 0, None, np.True_
+    while going.any():
         for _ in range(4):
             k += 1
             value, changes = step(k)
         if y is None:
             y, going = value, changes()
         else:
-            y = np.where(going, value, y)  # type: ignore
+            y = np.where(going, value, y)
             going = going & changes()
     return y
 

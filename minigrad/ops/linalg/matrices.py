@@ -101,7 +101,8 @@ def equal_stacks(a: Any, b: Any) -> tuple[Any, Any]:
     if array_module(a) is np or a.shape[:-2] == b.shape[:-2]:
         return a, b
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return tuple(np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))  # type: ignore
+    a, b = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))
+    return a, b
 
 
 def adjoint(x: Any) -> Any:

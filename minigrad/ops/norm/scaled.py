@@ -32,7 +32,7 @@ def is_ordinary(x: Any, eps: float) -> bool:
     """
     if x.size > FEW or type(x) is not np.ndarray or x.dtype.char not in "fd":
         return False
-    return eps >= _LIMITS[x.dtype.char][0] and np.vdot(x, x) < np.inf  # type: ignore
+    return eps >= _LIMITS[x.dtype.char][0] and np.vdot(x, x) < np.inf  # pyright: ignore[reportReturnType] (np.bool_)
 
 
 def _limits(char: str) -> tuple:

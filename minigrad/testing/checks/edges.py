@@ -159,9 +159,9 @@ def _by_its_own_code(spec: OpSpec, samples: list[Sample]) -> int:
             np.nan,
             -0.0,
             2.0**76,
-            np.finfo("float32").smallest_subnormal,
+            float(np.finfo("float32").smallest_subnormal),
         )
-        for args in _with(sample.args, i, value)  # type: ignore
+        for args in _with(sample.args, i, value)
     ]
     with _accelerated(primitive.name if primitive is not None else "") as own:
         found = [_called(spec, sample) for sample, _ in cases] if own else []

@@ -31,10 +31,11 @@ def nan_shows(spec: OpSpec, context: Context) -> int:
             ys = function.value_or_refusal(function.xs)
             rng = context.rng(spec.name, "K12", "a NaN shows", sample.name)
             for which in range(len(ys or ())):
-                vs = [normal(rng, [y])[0] if k == which else 0 * y for k, y in enumerate(ys)]  # type: ignore
+                assert ys is not None
+                vs = [normal(rng, [y])[0] if k == which else 0 * y for k, y in enumerate(ys)]
                 for i, g in enumerate(function.vjp(function.xs, vs)):
                     if g.any():
-                        count += _shows(sample, function, i, which, ys, vs)  # type: ignore
+                        count += _shows(sample, function, i, which, ys, vs)
     return count
 
 
