@@ -96,10 +96,10 @@ JOBS = {
 run, check = JOBS[sys.argv[1]]()
 run()
 errors = 0
-for step in range(60):
+for step in range(30):
     gc.collect()
     TRIM(0)  # what was freed and is kept for the next arrays goes back to the system
-    limited(step << 18)
+    limited(step << 19)
     try:
         run()
     except MemoryError:
@@ -107,5 +107,5 @@ for step in range(60):
     finally:
         free()
     check()
-print(f"{errors} of 60 ended in MemoryError")
+print(f"{errors} of 30 ended in MemoryError")
 assert errors
