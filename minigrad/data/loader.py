@@ -18,6 +18,7 @@ from .workers import Crew, default_context, fetched
 
 # once a DataLoader is made
 _FIXED = ("dataset", "batch_size", "drop_last", "sampler", "batch_sampler")
+_MOST_WORKERS = 1 << 15  # processes that Linux has, unless it is told otherwise
 
 
 class DataLoader(Checked):
@@ -81,11 +82,11 @@ class DataLoader(Checked):
             )
         whole = is_whole(num_workers) and is_whole(prefetch_factor)
         known = worker_kind in ("thread", "process")
-        if not (whole and known) or num_workers < 0 or prefetch_factor < 1:
+        if not (whole and known and 0 <= num_workers <= _MOST_WORKERS) or prefetch_factor < 1:
             raise ValueError(
-                "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "
-                f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers!r}, "
-                f"{prefetch_factor!r}"
+                "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more (up to "
+                f"{_MOST_WORKERS:,}), prefetch_factor 1 or more; got {worker_kind!r}, "
+                f"{num_workers!r}, {prefetch_factor!r}"
             )
         if (timeout or 0) < 0 or (batch_size is None and drop_last):
             raise ValueError(

@@ -60,7 +60,9 @@ def backward(
     if modes.state.level and inputs is None:
         tensors = listed(tensors)
         _refuse_transformed(tensors)
-    chosen = {place_of(x, "inputs"): x for x in (() if inputs is None else listed(inputs))}
+    chosen = {
+        place_of(x, "backward: inputs"): x for x in (() if inputs is None else listed(inputs))
+    }
     if inputs is not None and not chosen:
         raise ValueError("backward: inputs is empty; leave it out to reach every leaf")
 
@@ -115,8 +117,8 @@ def grad(
     For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
     _refuse_torchs(only_inputs, is_grads_batched)
-    outputs, wanted = listed(outputs), listed(inputs)
-    places = [place_of(x, "inputs") for x in wanted]
+    outputs, wanted = listed(outputs, "grad"), listed(inputs, "grad")
+    places = [place_of(x, "grad: inputs") for x in wanted]
     if not places and isinstance(inputs, Iterator):
         raise ValueError(
             "grad: inputs is an iterator that gives no tensor. It may be used up, as "
@@ -125,7 +127,7 @@ def grad(
     found: dict[Any, Any] = {}
     run_backward(
         outputs, grad_outputs, found.__setitem__, set(places), retain_graph, create_graph,
-        engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
+        engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready, called="grad",
     )  # fmt: skip
     results, given = [], set()
     for i, (x, place) in enumerate(zip(wanted, places, strict=True)):
@@ -180,6 +182,7 @@ def run_backward(
     workers: int | None = None,
     min_work: float | None = None,
     leaf_ready: Callable | None = None,
+    called: str = "backward",
 ) -> None:
     """One backward: seeds, order, checks before anything changes, then the walk.
 
@@ -189,7 +192,7 @@ def run_backward(
         require_engine(engine, workers, min_work)
     if leaf_ready is not None:
         hooks.require_function(leaf_ready)
-    seeds = seeds_of(listed(tensors), gradients, create_graph)
+    seeds = seeds_of(listed(tensors, called), gradients, create_graph, called)
     list_places, walk = way_of(engine)
     order = list_places(seeds)
     release = not (create_graph if retain_graph is None else retain_graph)
@@ -292,19 +295,21 @@ def _refuse_transformed(roots: list[Tensor]) -> None:
         )
 
 
-def listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list[Tensor]:
     """One tensor or several as a list; TypeError for a module or a function, with what to pass."""
     if isinstance(tensors, Tensor):
         return [tensors]
     if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
-        raise TypeError(f"{describe(tensors)} is a module; pass list(model.parameters())")
+        raise TypeError(f"{called}: {describe(tensors)} is a module; pass list(model.parameters())")
     if not hasattr(tensors, "__iter__") and callable(tensors):
         raise TypeError(
-            f"{describe(tensors)} is a function; mg.grad and backward take what it computed, "
-            "y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
+            f"{called}: {describe(tensors)} is a function; mg.grad and backward take what it "
+            "computed, y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
         )
     if not hasattr(tensors, "__iter__"):
-        raise TypeError(f"{describe(tensors)} is not a tensor, so no gradient leads to or from it")
+        raise TypeError(
+            f"{called}: {describe(tensors)} is not a tensor, so no gradient leads to or from it"
+        )
     return list(tensors)
 
 
@@ -324,7 +329,9 @@ def place_of(x: Any, argument: str) -> Any:
     return x.node
 
 
-def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
+def seeds_of(
+    roots: list[Tensor], gradients: Any, as_tensors: bool, called: str = "backward"
+) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
     if gradients is None:
         gradients = [None] * len(roots)
@@ -333,30 +340,30 @@ def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
     if len(gradients) != len(roots):
         one = "; a list has one gradient for each root, and this one's is mg.tensor([...])"
         raise SeedError(
-            f"backward: {len(roots)} roots but {len(gradients)} gradients"
+            f"{called}: {len(roots)} roots but {len(gradients)} gradients"
             + (one if len(roots) == 1 else "")
         )
     seeds: dict[Any, Any] = {}
     for root, g in zip(roots, gradients):
-        place = place_of(root, "backward")
-        g = _seed(root, g, as_tensors)
+        place = place_of(root, called)
+        g = _seed(root, g, as_tensors, called)
         seeds[place] = seeds[place] + g if place in seeds else g
     return seeds
 
 
-def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
+def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
     data = root._data
     if g is None:
         if data.size != 1:
             raise SeedError(
-                f"backward from a tensor of shape {root.shape} needs a gradient of that shape "
+                f"{called} from a tensor of shape {root.shape} needs a gradient of that shape "
                 "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()",
                 **about(root),
             )
         if data.dtype.kind == "c":
             raise SeedError(
-                f"backward from a complex tensor, {describe(root)}, needs a gradient too: only a "
+                f"{called} from a complex tensor, {describe(root)}, needs a gradient too: only a "
                 "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
                 "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y",
                 **about(root),
@@ -369,14 +376,14 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
         g = g if hasattr(g, "dtype") else array_module(raw(root)).asarray(g)
         if device_of(raw(g)) != root.device:
             raise DeviceError(
-                f"backward: the gradient {describe(g)} is on {device_of(raw(g))}, the tensor on "
+                f"{called}: the gradient {describe(g)} is on {device_of(raw(g))}, the tensor on "
                 f"{root.device}; bring it there first, g.to({root.device!r})",
                 device=root.device, devices=(root.device, device_of(raw(g))),
             )  # fmt: skip
     kinds = "biufVc" if root.dtype.kind == "c" else "biufV"
     if g.shape != data.shape or g.dtype.kind not in kinds:
         said = "the gradient is {}, the" if g.shape != data.shape else "a gradient {} for a"
-        said = f"backward: {said.format(describe(g))} tensor {describe(root)}"
+        said = f"{called}: {said.format(describe(g))} tensor {describe(root)}"
         raise SeedError(said, **about(root, g))
     g = g if g.dtype == data.dtype else g.astype(root.dtype)
     kind = type(root) if root.level else Tensor

@@ -11,14 +11,13 @@ from math import prod
 from typing import Any
 
 from ..backends.pool import is_count
-from ..core.create import as_tensor
 from ..core.errors import RuleError, TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from ..ops.batching import align, each_in_turn
 from . import tree
 from .indices import each_index
-from .levels import NoLeaf, as_result, kept, named_after, new_level
+from .levels import NoLeaf, as_result, kept, named_after, new_level, value_of
 from .randomness import POLICIES, drawing_the_same, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
@@ -159,7 +158,9 @@ def vmap(
     @named_after("vmap", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         axes = _axes_of(args, in_dims)
-        xs = [x if axis is None else as_tensor(x) for x, axis in zip(tree.leaves(args), axes)]
+        xs = [
+            x if axis is None else value_of("vmap", x) for x, axis in zip(tree.leaves(args), axes)
+        ]
         size = _batch_size(xs, axes, in_dims)
         xs = [x if a is None else _in_front(x, a) for x, a in zip(xs, axes)]
 
@@ -223,7 +224,7 @@ def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -
         boxed = [x if axis is None else wrap(kept(x), None, kind) for x, axis in zip(leaves, axes)]
         returned = fn(*tree.rebuild(args, boxed), **kwargs)
         ys = [
-            (as_result(y.data), True) if type(y) is kind else (as_tensor(y), False)
+            (as_result(y.data), True) if type(y) is kind else (value_of("vmap", y), False)
             for y in tree.leaves(returned)
         ]
         # what is still referred to when the level ends is so from outside

@@ -12,10 +12,10 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, raw
 from . import tree
 from .batching import vmap
-from .forward import jvp, one_each, pushed_through
-from .levels import named_after
+from .forward import one_each, pushed, pushed_through
+from .levels import named_after, value_of
 from .randomness import drawing_the_same
-from .reverse import Recorded, chosen, grad, no_variable, vjp, which
+from .reverse import Recorded, chosen, gradient_of, no_variable, pulled_back, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
 
@@ -36,12 +36,20 @@ def jacrev(
     Complex numbers: where y is complex, J = ∂y/∂Re x, which is dy/dx where y is holomorphic (two
     vjps for each element). The rows of a real y are gradients, ∂y/∂Re x + i ∂y/∂Im x.
     """
-    argnums = which("jacrev", argnums)
+    return _by_rows("jacrev", fn, argnums, has_aux, chunk_size)
 
-    @named_after("jacrev", fn)
+
+def _by_rows(
+    what: str, fn: Callable, argnums: Any, has_aux: bool, chunk_size: int | None
+) -> Callable:
+    """jacrev in the name of `what`, which users have called."""
+    argnums = which(what, argnums)
+    _require_rows(what, chunk_size)
+
+    @named_after(what, fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
-        run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
+        of_chosen, primals = chosen(what, fn, argnums, args, kwargs)
+        run = Recorded(what, of_chosen, primals, has_aux, lasting=True)
 
         def block(y: Tensor) -> Any:
             def pulled(basis: Any) -> list:
@@ -73,44 +81,52 @@ def jacfwd(
 
     Trees, chunk_size, has_aux and complex numbers as in jacrev.
     """
-    argnums = which("jacfwd", argnums)
+    return _by_columns("jacfwd", fn, argnums, has_aux, chunk_size)
 
-    @named_after("jacfwd", fn)
+
+def _by_columns(
+    what: str, fn: Callable, argnums: Any, has_aux: bool, chunk_size: int | None
+) -> Callable:
+    """jacfwd in the name of `what`, which users have called."""
+    argnums = which(what, argnums)
+    _require_rows(what, chunk_size)
+
+    @named_after(what, fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, primals = chosen("jacfwd", fn, argnums, args, kwargs)
-        primals = tree.tree_map(as_tensor, primals)
+        of_chosen, primals = chosen(what, fn, argnums, args, kwargs)
+        primals = tree.tree_map(lambda x: value_of(what, x), primals)
         xs = tree.leaves(primals)
         for x in xs:
             if not is_differentiable(x.dtype):
-                raise no_variable("jacfwd", x)
+                raise no_variable(what, x)
         results: list = []  # of each run: (y, aux), the same whatever the tangent
         mapped = drawing_the_same(_mapped)
 
         def columns(i: int) -> list:
             def push(t: Any) -> Any:
                 ts = [t if k == i else None for k in range(len(xs))]
-                y, ty, aux = pushed_through("jacfwd", of_chosen, primals, ts, has_aux)
+                y, ty, aux = pushed_through(what, of_chosen, primals, ts, has_aux)
                 results.append((y, aux))
                 return tree.leaves(ty)
 
             basis = _basis(xs[i])
-            pushed = mapped(push, basis, chunk_size)
-            if basis.dtype.kind == "c" and any(ty.dtype.kind != "c" for ty in pushed):
+            moved = mapped(push, basis, chunk_size)
+            if basis.dtype.kind == "c" and any(ty.dtype.kind != "c" for ty in moved):
                 turned = mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
-                pushed = [
+                moved = [
                     ty if ty.dtype.kind == "c" else ty + 1j * t
-                    for ty, t in zip(pushed, turned, strict=True)
+                    for ty, t in zip(moved, turned, strict=True)
                 ]
-            pushed = [ops.moveaxis(ty, source=0, destination=-1) for ty in pushed]
-            pushed = [  # a result of integers has derivative 0, in x's dtype as in jacrev
+            moved = [ops.moveaxis(ty, source=0, destination=-1) for ty in moved]
+            moved = [  # a result of integers has derivative 0, in x's dtype as in jacrev
                 ty if is_differentiable(ty.dtype) else ops.astype(ty, dtype=xs[i].dtype)
-                for ty in pushed
+                for ty in moved
             ]
-            return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in pushed]
+            return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in moved]
 
         by_input = [columns(i) for i in range(len(xs))]
         if not xs:  # nothing to differentiate in, as with argnums=(): the form of y without blocks
-            y, _, aux = pushed_through("jacfwd", of_chosen, primals, [], has_aux)
+            y, _, aux = pushed_through(what, of_chosen, primals, [], has_aux)
             results.append((y, aux))
         y, aux = results[0]
         rows = zip(*by_input, strict=True) if xs else [()] * len(tree.leaves(y))
@@ -121,7 +137,14 @@ def jacfwd(
     return transformed
 
 
-jacobian = jacrev
+def jacobian(
+    fn: Callable,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable:
+    """(*args) -> J of shape y.shape + x.shape: jacrev by its longer name."""
+    return _by_rows("jacobian", fn, argnums, has_aux, chunk_size)
 
 
 def hessian(
@@ -134,8 +157,8 @@ def hessian(
 
     Trees, chunk_size and has_aux as in jacrev.
     """
-    gradient = jacrev(fn, argnums, has_aux, chunk_size)
-    return jacfwd(gradient, argnums, has_aux, chunk_size)
+    gradient = _by_rows("hessian", fn, argnums, has_aux, chunk_size)
+    return _by_columns("hessian", gradient, argnums, has_aux, chunk_size)
 
 
 def hvp(fn: Callable, primals: tuple, tangents: tuple) -> Any:
@@ -146,7 +169,7 @@ def hvp(fn: Callable, primals: tuple, tangents: tuple) -> Any:
     primals = one_each("hvp", "primals", primals)
     tangents = one_each("hvp", "tangents", tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(fn, argnums), primals, tangents)[1]
+    return pushed("hvp", gradient_of("hvp", fn, argnums), primals, tangents, False)[1]
 
 
 def vhp(fn: Callable, primals: tuple, cotangents: tuple) -> Any:
@@ -159,7 +182,7 @@ def vhp(fn: Callable, primals: tuple, cotangents: tuple) -> Any:
     primals = one_each("vhp", "primals", primals)
     cotangents = one_each("vhp", "cotangents", cotangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    pull = vjp(grad(fn, argnums), *primals)[1]
+    pull = pulled_back("vhp", gradient_of("vhp", fn, argnums), primals)[1]
     if len(primals) == 1:
         return pull(cotangents[0])[0]
     return pull(cotangents)
@@ -177,10 +200,15 @@ def _basis(x: Tensor) -> Any:
     return xp.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
 
 
+def _require_rows(what: str, chunk_size: Any) -> None:
+    if chunk_size is not None and not is_count(chunk_size):
+        raise TransformError(
+            f"{what}: chunk_size is a number of rows, at least 1, got {chunk_size!r}"
+        )
+
+
 def _mapped(fn: Callable, basis: Any, chunk_size: int | None) -> list:
     """vmap(fn) over the basis, at most chunk_size elements at a time; a list, as fn returns."""
-    if chunk_size is not None and not is_count(chunk_size):
-        raise TransformError(f"chunk_size is a number of rows, at least 1, got {chunk_size!r}")
     if len(basis) == 1:  # a scalar: nothing to batch
         return [ops.expand_dims(y, axis=0) for y in fn(as_tensor(basis[0]))]
     return vmap(fn, randomness="same", chunk_size=chunk_size)(basis)

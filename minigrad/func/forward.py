@@ -31,6 +31,7 @@ from .levels import (
     lowered,
     new_level,
     require_function,
+    value_of,
 )
 from .reverse import split_aux, warn_of_numbers
 
@@ -213,14 +214,19 @@ def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) ->
         >>> mg.func.jvp(lambda x: x * x, (mg.tensor([2.0, 3.0]),), (mg.tensor([1.0, 0.0]),))
         (tensor([4., 9.]), tensor([4., 0.]))
     """
-    require_function("jvp", fn)
-    primals = one_each("jvp", "primals", primals)
-    tangents = one_each("jvp", "tangents", tangents)
-    if len(primals) != len(tangents):
-        raise TransformError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")
-    xs, ts = paired("jvp", primals, tangents)
-    y, ty, aux = pushed_through("jvp", fn, tree.rebuild(primals, xs), ts, has_aux)
+    y, ty, aux = pushed("jvp", fn, primals, tangents, has_aux)
     return (y, ty, aux) if has_aux else (y, ty)
+
+
+def pushed(what: str, fn: Callable, primals: tuple, tangents: tuple, has_aux: bool) -> tuple:
+    """(y, ty, aux): a jvp, its arguments checked in the name of what users have called."""
+    require_function(what, fn)
+    primals = one_each(what, "primals", primals)
+    tangents = one_each(what, "tangents", tangents)
+    if len(primals) != len(tangents):
+        raise TransformError(f"{what}: {len(primals)} primals but {len(tangents)} tangents")
+    xs, ts = paired(what, primals, tangents)
+    return pushed_through(what, fn, tree.rebuild(primals, xs), ts, has_aux)
 
 
 def one_each(name: str, what: str, values: Any) -> tuple:
@@ -234,8 +240,8 @@ def one_each(name: str, what: str, values: Any) -> tuple:
 
 def paired(what: str, primals: tuple, tangents: tuple) -> tuple[list, list]:
     """The leaves of both as tensors; tangents in their primals' dtype."""
-    xs: list = [as_tensor(x) for x in tree.leaves(primals)]
-    ts: list = [as_tensor(t) for t in tree.matched(primals, tangents, what)]
+    xs: list = [value_of(what, x) for x in tree.leaves(primals)]
+    ts: list = [value_of(what, t) for t in tree.matched(primals, tangents, what)]
     for i, (x, t) in enumerate(zip(xs, ts, strict=True)):
         if x.shape != t.shape:
             raise TransformError(
@@ -262,16 +268,16 @@ def pushed_through(what: str, fn: Callable, primals: tuple, ts: list, has_aux: b
         ]
         returned, aux = split_aux(what, fn(*tree.rebuild(primals, duals)), has_aux)
         warn_of_numbers(what, returned)
-        found = [_split(y, kind) for y in tree.leaves(returned)]
+        found = [_split(what, y, kind) for y in tree.leaves(returned)]
         aux = tree.tree_map(lambda a: lowered(a, kind), aux)
     values, pushed = ([pair[i] for pair in found] for i in (0, 1))
     return tree.rebuild(returned, values), tree.rebuild(returned, pushed), aux
 
 
-def _split(y: Any, kind: type) -> tuple:
+def _split(what: str, y: Any, kind: type) -> tuple:
     """(value, tangent) of a result; a result that does not depend on the inputs has tangent 0."""
     if type(y) is not kind:
-        y = as_tensor(y)
+        y = value_of(what, y)
         return y, as_result(np.zeros_like(y))
     t = np.zeros_like(y.data) if y.tangent is None else y.tangent
     return as_result(y.data), as_result(t)

@@ -19,6 +19,7 @@ from typing import Any
 from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
 from ..core import joined, modes
+from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.residuals import with_residuals
 from ..core.tensor import Tensor, wrap
@@ -253,6 +254,14 @@ def require_function(what: str, fn: Any) -> None:
         raise TypeError(
             f"mg.func.{what} takes the function itself, f and not f(x); got {describe(fn)}"
         )
+
+
+def value_of(what: str, x: Any) -> Tensor:
+    """x as a tensor; an error of this transform for what is no number."""
+    try:
+        return as_tensor(x)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from error
 
 
 def named_after(what: str, fn: Any) -> Callable:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import joined
 from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
+from ..core.errors import SeedError, TransformError, describe
 from ..core.tensor import Tensor, wrap
 from ..engine import api
 from . import tree
@@ -188,11 +188,11 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
     the same form. With a tuple for argnums, a tuple of gradients, empty for (). aux may be
     anything.
     """
-    argnums = which("grad", argnums)
+    argnums = which("value_and_grad", argnums)
 
-    @named_after("grad", fn)
+    @named_after("value_and_grad", fn)
     def transformed(*args: Any, **kwargs: Any) -> tuple:
-        value, aux, gs = _differentiated(fn, argnums, has_aux, args, kwargs)
+        value, aux, gs = _differentiated("value_and_grad", fn, argnums, has_aux, args, kwargs)
         return ((value, aux), gs) if has_aux else (value, gs)
 
     return transformed
@@ -209,30 +209,35 @@ def grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Calla
 
     With has_aux, fn returns (scalar, aux), and the new function (gradient, aux).
     """
-    argnums = which("grad", argnums)
+    return gradient_of("grad", fn, argnums, has_aux)
 
-    @named_after("grad", fn)
+
+def gradient_of(what: str, fn: Callable, argnums: int | tuple, has_aux: bool = False) -> Callable:
+    """grad in the name of `what`, which users have called."""
+    argnums = which(what, argnums)
+
+    @named_after(what, fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        _, aux, gs = _differentiated(fn, argnums, has_aux, args, kwargs)
+        _, aux, gs = _differentiated(what, fn, argnums, has_aux, args, kwargs)
         return (gs, aux) if has_aux else gs
 
     return transformed
 
 
 def _differentiated(
-    fn: Callable, argnums: int | tuple, has_aux: bool, args: tuple, kwargs: dict
+    what: str, fn: Callable, argnums: int | tuple, has_aux: bool, args: tuple, kwargs: dict
 ) -> tuple:
     """(value, aux, gradients) of a function with one real scalar result."""
-    of_chosen, primals = chosen("grad", fn, argnums, args, kwargs)
-    run = Recorded("grad", of_chosen, primals, has_aux, lasting=False)
+    of_chosen, primals = chosen(what, fn, argnums, args, kwargs)
+    run = Recorded(what, of_chosen, primals, has_aux, lasting=False)
     if not isinstance(run.returned, Tensor) or run.returned.size != 1:
         raise TransformError(
-            f"grad differentiates a function with one scalar result; it returned "
+            f"{what} differentiates a function with one scalar result; it returned "
             f"{describe(run.returned)}. Use mg.func.vjp or mg.func.jacobian for others."
         )
     if run.returned.dtype.kind == "c":
         raise TransformError(
-            f"grad differentiates a real scalar; the function returned "
+            f"{what} differentiates a real scalar; the function returned "
             f"{describe(run.returned)}. Return its real part or its absolute value; "
             "mg.func.jacrev and mg.func.vjp take complex results"
         )
@@ -251,10 +256,19 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         >>> pull(mg.tensor([1.0, 1.0]))
         (tensor([10., 10.]), tensor(5.))
     """
-    run = Recorded("vjp", fn, primals, has_aux, lasting=True)
+    return pulled_back("vjp", fn, primals, has_aux)
+
+
+def pulled_back(what: str, fn: Callable, primals: tuple, has_aux: bool = False) -> tuple:
+    """vjp in the name of `what`, which users have called."""
+    run = Recorded(what, fn, primals, has_aux, lasting=True)
 
     def pull(g: Any) -> tuple:
-        gs = tree.matched(run.returned, g, "the pull of vjp")
-        return tree.rebuild(run.inputs, run.pull(run.ys, gs, again=True))
+        gs = tree.matched(run.returned, g, f"the pull of {what}")
+        try:
+            return tree.rebuild(run.inputs, run.pull(run.ys, gs, again=True))
+        except SeedError as error:
+            error.args = (str(error).replace("grad", f"the pull of {what}", 1),)
+            raise
 
     return (run.values(), pull, run.aux) if has_aux else (run.values(), pull)

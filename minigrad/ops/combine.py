@@ -334,6 +334,8 @@ def combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     x = array_like(x)
     if x.ndim != 1:
         raise ValueError(f"combinations: x must be a vector, got shape {x.shape}")
+    if r > x.size and not with_replacement:  # none, for which Python would first list r places
+        return op.reshape(x[:0], shape=(0, r))
     choices = combinations_with_replacement if with_replacement else _combinations
     rows = list(choices(range(x.size), r))
     places = np.array(rows, dtype=np.intp).reshape(len(rows), r)

@@ -406,3 +406,8 @@ def test_a_data_set_of_arrays_with_its_own_rows_is_asked_for_one_at_a_time():
     rows = mg.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
     batch = next(iter(data.DataLoader(Turned(rows), batch_size=4)))
     assert batch.tolist() == [[0, 1], [3, 2], [4, 5], [7, 6]]
+
+
+def test_more_workers_than_a_system_has_processes_are_refused():
+    with pytest.raises(ValueError, match="num_workers 0 or more .up to 32,768.*1000000000000"):
+        data.DataLoader([1, 2], num_workers=10**12)

@@ -176,7 +176,9 @@ def test_there_is_no_jacobian_with_respect_to_whole_numbers(jac, x):
 
 
 def test_a_jacobian_of_a_number_of_pythons_is_0_with_a_warning():
-    with pytest.warns(UserWarning, match="jacrev: the function returned 3.0, a number of Python's"):
+    with pytest.warns(
+        UserWarning, match="jacobian: the function returned 3.0, a number of Python's"
+    ):
         assert mg.func.jacobian(lambda x: 3.0)(1.0).item() == 0
 
 

@@ -125,6 +125,7 @@ def test_they_map_over_examples():
 
 def test_one_choice_takes_nothing():
     assert mg.combinations(A[0, 0], 0).shape == (1, 0)
+    assert mg.combinations(A[0, 0], 10**12).shape == (0, 10**12)
 
 
 def test_the_ends_of_ediff1d_take_the_dtype_of_the_differences():

@@ -283,6 +283,9 @@ def test_float16_copies_sum_their_gradients_in_float32():
     [
         (lambda x: x.reshape(4, 2), ValueError, r"reshape\(x: float64 \(2, 3\).*cannot reshape"),
         (lambda x: mg.split(x, 2, axis=1), ValueError, "array_split"),
+        (lambda x: mg.array_split(x, 10**12), ValueError, "array_split: 1,000,000,000,000 parts"),
+        (lambda x: mg.split(x[:0], 10**12), ValueError, "split.*parts of an axis of length 0"),
+        (lambda x: mg.chunk(x[:0], 10**12), ValueError, "chunk: 1,000,000,000,000 parts"),
         (lambda x: mg.narrow(x, 1, 2, 2), IndexError, "start=2, length=2 leaves axis 1"),
         (lambda x: mg.concatenate([x, x[0]]), ValueError, "concatenate.*dimensions"),
         (lambda x: mg.stack([]), ValueError, "at least one array"),

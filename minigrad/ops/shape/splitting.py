@@ -12,6 +12,8 @@ from ..axes import array_like, axis_of
 
 __all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]
 
+_MOST_EMPTY = 10**6  # parts beyond the length of an axis, each of which is a view of its own
+
 
 # -- one op for all pieces: sliced one by one, each would have a gradient of x's full size ---------
 
@@ -59,6 +61,14 @@ def _pieces(places: tuple, axis: int, parts: bool) -> Primitive:
     pieces.vjp("x")(rule)
     pieces.batch(lambda op, xs, batched, params: _pieces(places, axis + 1, parts)(*xs))
     return pieces
+
+
+def _refuse_empty(called: str, parts: int, n: int) -> None:
+    if parts - n > _MOST_EMPTY:
+        raise ValueError(
+            f"{called}: {parts:,} parts of an axis of length {n:,} are empty, but for {n:,}; ask "
+            f"for at most {n:,}"
+        )
 
 
 def _zeros(like: Any, n: int, axis: int) -> Any:
@@ -113,6 +123,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     elif (parts := operator.index(indices_or_sections)) < 1:
         raise ValueError(f"split: needs at least 1 part, got {parts}")
     else:
+        _refuse_empty("array_split", parts, n)
         size, longer = divmod(n, parts)
         cuts = [i * size + min(i, longer) for i in range(parts + 1)]
     return _parts(x, [slice(a, b).indices(n)[:2] for a, b in zip(cuts, cuts[1:])], axis)
@@ -130,6 +141,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list:
         raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
     n, chunks = x.shape[axis], operator.index(chunks)
     if n == 0:
+        _refuse_empty("chunk", chunks, n)
         return _parts(x, [(0, 0)] * chunks, axis)
     size = -(-n // chunks)
     return _parts(x, [(a, min(a + size, n)) for a in range(0, n, size)], axis)
