@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends import pool
 from ..core.caches import Cache
-from ..fusion.trace import ROW_FUNCTIONS, NotFusible, trace
+from ..fusion.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
 from ..ops.blocks import spans
 from . import disk, install, writer
 from .functions import functions
@@ -88,6 +88,8 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
         except NotFusible as reason:
             launch = reason
         launches.put(full_key, launch)
+    if isinstance(launch, InFull):
+        return run(key, fn, [np.ascontiguousarray(x) for x in arrays], may_pass)
     return None if isinstance(launch, NotFusible) else launch(ready)
 
 
@@ -132,6 +134,8 @@ class Launch:
         by_rows = any(s.op in ROW_FUNCTIONS | {"length", "place"} for s in symbols)
         if by_rows:
             inputs, found = trace(fn, dtypes, [own[-1] != shape[-1] for own in owns])
+            if any(form[2] for form in forms):
+                require_lines_of(fn, dtypes, [form[0] for form in forms], shape[-1], found)
         sizes, has = collapsed(shape, owns, by_rows)
         if sizes[-1] < SHORT <= prod(shape):
             raise NotFusible("short rows")

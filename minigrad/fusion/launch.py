@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.device import array_module, is_contiguous
 from ..core.caches import Cache
 from . import column_kernels, cuda, row_kernels
-from .trace import ROW_FUNCTIONS, NotFusible, Symbol, trace
+from .trace import ROW_FUNCTIONS, InFull, NotFusible, Symbol, require_lines_of, trace
 
 # compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
 host: Any = None
@@ -169,6 +169,8 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
     if launch is None:
         launch = _prepared(fn, xp, forms, may_pass)
         launches.put(full_key, launch)
+    if isinstance(launch, InFull):
+        return run(key, fn, [x.copy(order="C") for x in arrays], may_pass)
     return None if isinstance(launch, NotFusible) else launch(xp, ready)
 
 
@@ -205,7 +207,10 @@ def _prepared(fn: Callable, xp: Any, forms: list, may_pass: bool) -> Launch | No
     in_rows = [("one", ()) if same else row_kind_of(own, shape) for own, _, same in forms]
     names, row_names = ([place and place[0] for place in found] for found in (places, in_rows))
     try:
-        kernel = Kernel(fn, [dtype for _, dtype, _ in forms], names, row_names, may_pass)
+        dtypes = [dtype for _, dtype, _ in forms]
+        kernel = Kernel(fn, dtypes, names, row_names, may_pass)
+        if kernel.by_rows and any(same for _, _, same in forms):
+            require_lines_of(fn, dtypes, [own for own, _, _ in forms], shape[-1], kernel.found)
         used = in_rows if kernel.by_rows else places
         return kernel.launch(xp, shape, tuple([n for place in used if place for n in place[1]]))
     except NotFusible as reason:

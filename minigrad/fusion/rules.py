@@ -94,6 +94,8 @@ def _apart(values: tuple, xp: Any) -> tuple[list | None, list, tuple]:
             arrays.append(value)
             places.append(i)
         elif isinstance(value, _STATIC):
+            if type(value) is tuple and not all(isinstance(v, _STATIC) for v in value):
+                return None, [], ()  # what a rule that hides its inputs keeps of them
             statics.append((i, type(value), value))
         elif hasattr(value, "dtype") and array_module(value) is xp:
             arrays.append(value)

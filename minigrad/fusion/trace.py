@@ -21,6 +21,10 @@ class NotFusible(Exception):
     """The function does something that cannot be recorded as work on one element or one row."""
 
 
+class InFull(NotFusible):
+    """It can, where arrays whose elements are all one lie in memory in full length."""
+
+
 ROW_FUNCTIONS = {"sum", "max", "min"}
 _EXTREMA = {"maximum", "minimum", "fmax", "fmin"}
 KNOWN = COMPARISONS | set(
@@ -360,6 +364,19 @@ def trace(
         for i, (dtype, flag) in enumerate(zip(dtypes, flags, strict=True))
     ]
     return inputs, _outputs(program, fn, inputs)
+
+
+def require_lines_of(
+    fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple], length: int, found: Sequence[Any]
+) -> None:
+    """InFull where a result in `found` has one value a row only for how an array lies in memory.
+
+    An array whose elements are all one is read as one number, and so is what is made of it alone;
+    but softmax of it is as long as it is.
+    """
+    _, ys = trace(fn, dtypes, [(shape or (1,))[-1] != length for shape in shapes])
+    if [y is not None and y.is_row for y in ys] != [y is not None and y.is_row for y in found]:
+        raise InFull("a result that is longer than its argument is in memory")
 
 
 def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> bool:

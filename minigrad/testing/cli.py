@@ -9,13 +9,14 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from difflib import get_close_matches
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
@@ -60,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
                        help="a module that registers ops of yours; may be repeated")  # fmt: skip
     usage.add_argument(
-        "-j", "--jobs", type=count, help="processes (default: one a core for many ops)"
+        "-j", "--jobs", type=count, help="processes (default: one a core for many ops, else one)"
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
@@ -127,9 +128,11 @@ def _self_test(options: argparse.Namespace) -> int:
 def _programs(options: argparse.Namespace) -> int:
     if options.programs < 1:
         raise _UsageError("--programs 0: should be a number of programs, 1 or more")
-    from .programs.run import run_programs
+    from .programs.run import check_part, parts, print_tallies
 
-    return run_programs(options.programs, options.seed)
+    tasks = parts(options.programs, options.seed)
+    tallies = _spread(options.jobs or 1, options.modules, check_part, tasks)
+    return print_tallies(tallies, options.seed)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -202,22 +205,29 @@ def _list(names: Sequence[str], checks: Sequence[Check]) -> None:
 def _checked(
     options: argparse.Namespace, names: Sequence[str], checks: Sequence[Check]
 ) -> Iterator[tuple[list[Outcome], Context]]:
-    """Each op's outcomes, in order, by this process or by several."""
+    """Each op's outcomes, in order."""
     ids = [check.id for check in checks]
     tasks = [(name, ids, options.level, options.seed) for name in names]
     jobs = options.jobs or (1 if len(names) < _MANY else min(os.cpu_count() or 1, 8))
+    yield from _spread(jobs, options.modules, check_one_op, tasks)
+
+
+def _spread(
+    jobs: int, modules: Sequence[str], check: Callable[[tuple], Any], tasks: Sequence[tuple]
+) -> Iterator[Any]:
+    """check(task) of each, in order, by this process or by several."""
     if jobs == 1:
-        yield from map(check_one_op, tasks)
+        yield from map(check, tasks)
         return
     others = active_children()
     pool = ProcessPoolExecutor(
-        jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules, jobs)
+        jobs, get_context("spawn"), initializer=_prepare, initargs=(modules, jobs)
     )
     try:
         with _unheard(signal.SIGINT):
-            results = [pool.submit(check_one_op, task) for task in tasks]  # starts the processes
+            results = [pool.submit(check, task) for task in tasks]  # starts the processes
             hear_of_deaths(pool)
-        yield from map(_received, names, results)
+        yield from map(_received, tasks, results)
     except BaseException:  # their checks can take minutes, and nobody will read the results
         for process in active_children():  # nor are these cancelled: in CPython 3.11 the pool's
             if process not in others:  # thread, which says that they are lost, fails at that
@@ -227,13 +237,13 @@ def _checked(
         pool.shutdown(wait=True)
 
 
-def _received(name: str, result: Future) -> tuple[list[Outcome], Context]:
-    """What a process has found for one op."""
+def _received(task: tuple, result: Future) -> Any:
+    """What a process has found for one op, or for some programs."""
     try:
         return result.result()
     except BrokenExecutor:
         raise _UsageError(
-            f"a process has ended before the checks of {name} and of what follows it were done "
+            f"a process has ended before the checks of {task[0]} and of what follows it were done "
             "(killed, for its memory perhaps); -j 1 makes the checks in this one"
         ) from None
 

@@ -1,9 +1,12 @@
 """mg.accelerate changes no result beyond rounding, and says the same of what it does not take."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
@@ -150,6 +153,49 @@ def test_any_layout_and_dtype_gives_what_it_gives_without(x, all_sizes):
             expected = f(mg.tensor(x)).numpy()
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [
+    mg.softmax, mg.log_softmax, lambda x: mg.logsumexp(x, axis=-1), lambda x: mg.softmax(x, axis=0),
+    lambda x: mg.layer_norm(x, 65), lambda x: mg.rms_norm(x, 65), lambda x: mg.std(x, axis=-1),
+    lambda x: mg.norm(x, axis=-1), lambda x: mg.cumsum(x, axis=-1), mg.tanh,
+    lambda x: mg.cross_entropy(x, np.arange(37)),
+], ids="softmax log_softmax logsumexp down layer rms std norm cumsum tanh ce".split())  # fmt: skip
+@pytest.mark.parametrize("shape", [(), (1, 65), (37, 1)], ids="one row column".split())
+def test_rows_of_one_number_are_as_long_as_they_are(f, shape, all_sizes):
+    one, v = values(*shape, dtype=np.float64), values(*ROWS, dtype=np.float64)
+    spread = lambda x: mg.broadcast_to(x, ROWS)
+
+    def results():
+        x = mg.tensor(one, requires_grad=True)
+        y = f(spread(x))
+        (g,) = mg.grad(y, [x], v[tuple(slice(n) for n in y.shape)] if y.ndim == 2 else y * 0 + 0.3)
+        flat = f(spread(x).detach())
+        return [y.numpy(), g.numpy(), flat.numpy()]
+
+    found = results()
+    with mg.accelerate(False):
+        expected = results()
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_of_one_number_have_the_bits_of_their_copy(all_sizes):
+    x = np.broadcast_to(np.float32(0.7), ROWS)
+    for f in (mg.softmax, mg.log_softmax):
+        assert (f(mg.tensor(x)).numpy() == f(mg.tensor(x.copy())).numpy()).all()
+
+
+def test_a_rule_that_reads_its_inputs_from_outside_is_run_as_it_is(all_sizes):
+    scale = np.full(ROWS, 2.0)
+    times = Primitive(lambda a, b: a * b, "times", ["a", "b"], kind="elementwise")
+    times.vjp("a")(partial(lambda factor, g, b: g * b * factor, scale))
+    times.vjp("b")(partial(lambda factor, g, a: g * a * factor, scale))
+    x, y = (mg.tensor(values(*ROWS, dtype=np.float64), requires_grad=True) for _ in range(2))
+    mg.sum(times(x, y)).backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * y.numpy())
+    np.testing.assert_allclose(y.grad.numpy(), 2 * x.numpy())
 
 
 @pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm", "batch_norm", "cross_entropy",

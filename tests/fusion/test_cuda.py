@@ -13,8 +13,8 @@ from minigrad.core.plan import Plan
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 from minigrad.fusion import cuda
-from minigrad.fusion.launch import Kernel, kind_of
-from minigrad.fusion.trace import NotFusible, trace
+from minigrad.fusion.launch import Kernel, _prepared, kind_of
+from minigrad.fusion.trace import InFull, NotFusible, require_lines_of, trace
 from minigrad.on_gpu import rows
 
 spec = importlib.util.spec_from_file_location(
@@ -165,3 +165,20 @@ def test_the_steps_of_a_kernel_are_all_that_its_results_need():
 )
 def test_how_an_elementwise_kernel_reads_an_array_that_is_broadcast(own, shape, kind):
     assert kind_of(own, shape) == kind
+
+
+def test_what_is_read_as_one_number_is_no_shorter_for_it():
+    def in_full(fn, *same):
+        dtypes, kinds = [DTYPES[0]] * len(same), ["one" if x else "full" for x in same]
+        found = Kernel(fn, dtypes, kinds, kinds).found
+        try:
+            require_lines_of(fn, dtypes, [(3, 4)] * len(same), 4, found)
+        except InFull:
+            return True
+        return False
+
+    assert in_full(rows.softmax, True) and not in_full(rows.softmax, False)
+    assert in_full(rows.softmax_dx, True, True)
+    assert not in_full(rows.softmax_dx, True, False)  # the gradient of a sum stays one number
+    prepared = _prepared(rows.softmax, np, [((3, 4), DTYPES[0], True)], False)
+    assert isinstance(prepared, InFull)

@@ -1,5 +1,9 @@
 """Random programs: every way of running one agrees, and a planted fault is found and cut down."""
 
+import pickle
+import re
+from contextlib import contextmanager
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -11,6 +15,8 @@ from minigrad.core.registry import op
 from minigrad.engine import serial
 from minigrad.engine.passes import engines
 from minigrad.engine.tape_program import Program
+from minigrad.func.levels import LevelTensor
+from minigrad.fusion.fuse import _Pullback
 from minigrad.testing import cli
 from minigrad.testing.errors import GradcheckError
 from minigrad.testing.programs import compare
@@ -18,7 +24,7 @@ from minigrad.testing.programs.draw import draw
 from minigrad.testing.programs.run import SELDOM, Tally, check_programs
 from minigrad.testing.programs.ways import NAMES
 
-COUNT = 250  # programs of each seed
+COUNT = 150  # programs of each seed; .ci/run takes others for every commit
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -55,21 +61,60 @@ def require_small(failure):
         exec(failure.shrunk.text(failure.way), {})
 
 
-def test_a_rule_that_is_wrong_for_a_broadcast_argument_is_found_and_cut_down(monkeypatch):
-    right = op.div.rules["b"]
-
-    def wrong(g, y, b):
-        return right.fn(g, y, b) * (1.01 if y.shape != b.shape else 1.0)
-
-    monkeypatch.setitem(op.div.rules, "b", Rule(wrong, right.names, right.partial))
-    op.div.plans.clear()
+@contextmanager
+def planted_rule(monkeypatch, entry, name, wrong):
+    """The op's rule is wrong(right rule, *its arguments) inside."""
+    right = entry.rules[name]
+    rule = Rule(partial(wrong, right.fn), right.names, right.partial)
+    monkeypatch.setitem(entry.rules, name, rule)
+    entry.plans.clear()
     try:
+        yield
+    finally:
+        monkeypatch.undo()
+        entry.plans.clear()
+
+
+def test_a_rule_that_is_wrong_for_a_broadcast_argument_is_found_and_cut_down(monkeypatch):
+    def wrong(right, g, y, b):
+        return right(g, y, b) * (1.01 if y.shape != b.shape else 1.0)
+
+    with planted_rule(monkeypatch, op.div, "b", wrong):
         failure = first_failure()
         require_small(failure)
         assert len(failure.shrunk.lines) <= 2
-    finally:
-        monkeypatch.undo()
-        op.div.plans.clear()
+
+
+def test_a_rule_that_is_wrong_inside_two_transforms_alone_is_found_and_cut_down(monkeypatch):
+    def wrong(right, y):
+        inside = isinstance(y, LevelTensor) and isinstance(y.data, LevelTensor)
+        return right(y) * (1.01 if inside else 1.0)
+
+    with planted_rule(monkeypatch, op.exp, "x", wrong):
+        failure = first_failure()
+        assert failure.way in ("second order", "nestings", "vmap of the gradient")
+        require_small(failure)
+
+
+def test_a_rule_without_its_conjugate_is_found_and_cut_down(monkeypatch):
+    wrong = lambda right, g, b, a_shape: right(g, b.conj(), a_shape)
+    with planted_rule(monkeypatch, op.matmul, "a", wrong):
+        failure = first_failure()
+        assert any(x.dtype.kind == "c" for x in failure.program.xs)
+        require_small(failure)
+
+
+def test_a_wrong_gradient_of_a_fused_function_is_found_and_cut_down(monkeypatch):
+    right = _Pullback._forward
+
+    def wrong(self, *arrays):
+        ys = right(self, *arrays)
+        return tuple(y * y.dtype.type(1.01) for y in ys) if isinstance(ys, tuple) else ys * 1.01
+
+    monkeypatch.setattr(_Pullback, "_forward", wrong)
+    failure = first_failure()
+    assert "mg.fuse" in failure.shrunk.source
+    require_small(failure)
 
 
 def test_a_replay_that_keeps_a_buffer_of_the_call_before_is_found_and_cut_down(monkeypatch):
@@ -85,22 +130,43 @@ def test_a_replay_that_keeps_a_buffer_of_the_call_before_is_found_and_cut_down(m
     require_small(failure)
 
 
-def test_an_engine_that_adds_in_another_order_is_found_and_cut_down(monkeypatch):
-    def reversed_sums(work):
-        arrived = {}
+def test_a_replay_at_the_values_that_were_recorded_is_found_and_cut_down(monkeypatch):
+    right = Program.__call__
+    baked = lambda self, *inputs: right(self, *[x.array for x in self._inputs])
+    monkeypatch.setattr(Program, "__call__", baked)
+    failure = first_failure()
+    assert failure.way == "replayed tape"
+    require_small(failure)
 
-        def add(cotangents, parent, c):
-            terms = arrived.setdefault(parent, [cotangents[parent]])
-            terms.append(c)
-            total = terms[-1]
-            for term in terms[-2::-1]:
-                total = total + term
-            cotangents[parent] = total
 
+def walk_that_adds_by(add):
+    def walk(work):
         with mock.patch.object(serial, "add_into", add):
             serial.walk(work)
 
-    monkeypatch.setitem(engines, "parallel", reversed_sums)
+    return walk
+
+
+def test_an_engine_that_adds_in_another_order_is_found_and_cut_down(monkeypatch):
+    arrived = {}
+
+    def reversed_sums(cotangents, parent, c):
+        terms = arrived.setdefault(parent, [cotangents[parent]])
+        terms.append(c)
+        total = terms[-1]
+        for term in terms[-2::-1]:
+            total = total + term
+        cotangents[parent] = total
+
+    monkeypatch.setitem(engines, "parallel", walk_that_adds_by(reversed_sums))
+    failure = first_failure()
+    assert "workers" in failure.way
+    require_small(failure)
+
+
+def test_an_engine_that_drops_a_contribution_is_found_and_cut_down(monkeypatch):
+    dropped = lambda cotangents, parent, c: None
+    monkeypatch.setitem(engines, "parallel", walk_that_adds_by(dropped))
     failure = first_failure()
     assert "workers" in failure.way
     require_small(failure)
@@ -117,6 +183,20 @@ def test_the_command_exits_with_1_and_prints_the_program_and_its_seed(capsys, mo
     printed = capsys.readouterr().out
     assert "of seed 5" in printed
     assert "def program(" in printed
+
+
+def test_several_processes_find_what_one_does(capsys):
+    assert cli.main(["--programs", "45", "--seed", "6", "-j", "2"]) == 0
+    several = capsys.readouterr().out
+    assert cli.main(["--programs", "45", "--seed", "6"]) == 0
+    without_time = lambda text: re.sub(r"[\d.]+ s", "", text)
+    assert without_time(several) == without_time(capsys.readouterr().out)
+
+
+def test_a_failure_can_be_sent_by_another_process(monkeypatch):
+    monkeypatch.setattr(Program, "__call__", lambda self, *inputs: 1 / 0)
+    failure = first_failure()
+    assert str(pickle.loads(pickle.dumps(failure))) == str(failure)
 
 
 def test_programs_in_a_number_that_is_none_are_wrong_usage(capsys):

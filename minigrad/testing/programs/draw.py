@@ -31,7 +31,7 @@ def draw(seed: int, number: int) -> Program:
     """The program of this number of a seed."""
     rng = np.random.default_rng([seed, number])
     dtype = str(rng.choice(DTYPES))
-    mixed, is_complex = rng.random() < 0.1, rng.random() < 0.25
+    mixed, is_complex = rng.random() < 0.1, rng.random() < 0.35
     large = number % 47 == 46
     shapes, most = (_LARGE_SHAPES, _LARGE_ELEMENTS) if large else (SHAPES, _ELEMENTS)
     leaves = []
@@ -52,12 +52,11 @@ def draw(seed: int, number: int) -> Program:
                 lines.append(line)
             if line is not None and line.sets[0] not in values:
                 break  # it raises: the program ends with it, and shows that
-    last = [name for line in lines for name in line.sets] or [leaves[0].name]
-    outputs = [last[-1]]
-    if len(last) > 1:
-        outputs += [str(n) for n in rng.choice(last[:-1], min(2, int(rng.integers(0, 3))))]
-    outputs = list(dict.fromkeys(outputs))
-    program = Program(tuple(leaves), tuple(lines), tuple(outputs), f"--seed {seed}, {number}")
+    made = [name for line in lines for name in line.sets] or [leaves[0].name]
+    unread = set(made).difference(*[line.reads for line in lines]) - {made[-1]}
+    some = [*rng.permutation(sorted(unread))[:2], *rng.choice(made, int(rng.integers(0, 2)))]
+    outputs = tuple(dict.fromkeys([made[-1], *map(str, some)]))
+    program = Program(tuple(leaves), tuple(lines), outputs, f"--seed {seed}, {number}")
     return program.without_unused()
 
 

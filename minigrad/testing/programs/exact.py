@@ -28,6 +28,7 @@ def exact() -> dict[str, Callable[[Subject], Arrays]]:
     ways |= {
         "backward": _by_backward,
         "gradients": _by_gradients,
+        "a second time": _a_second_time,
         "replayed twice": _replayed_twice,
     }
     ways |= {"checkpoint": _checkpointed, "hooks": hooked, "saved-tensor hooks": _packed}
@@ -70,6 +71,13 @@ def _by_gradients(s: Subject) -> Arrays:
     return as_gradients(leaves, [found.get(x) for x in leaves])
 
 
+def _a_second_time(s: Subject) -> Arrays:
+    """The graph is kept, and walked once more."""
+    leaves, ys = s.function.record(s.xs)
+    pulled_back(leaves, ys, s.vs, retain_graph=True)
+    return pulled_back(leaves, ys, s.vs)
+
+
 def _replayed_twice(s: Subject) -> Arrays:
     """A compiled tape at other leaves and then at these: nothing of the first call stays."""
     with mg.Tape() as tape:
@@ -80,6 +88,9 @@ def _replayed_twice(s: Subject) -> Arrays:
         return s.gradients
     program = tape.compile(ys, used, used, vs, allow_unused=True, copy=False)
     points = [x for x, leaf in zip(s.xs, leaves, strict=True) if any(leaf is y for y in used)]
+    values = tape.compile(ys, used)(*points)  # the forward alone
+    for a, b in zip(values, ys, strict=True):
+        require_same_bits(as_array(b), as_array(a), "replayed without gradients: the value")
     program(*[x * x.dtype.type(0.99) for x in points])
     values, gs = program(*points)
     for a, b in zip(values, ys, strict=True):  # the tape was recorded at the same leaves
@@ -158,6 +169,7 @@ def _watched() -> Iterator[None]:
 CONTEXTS: dict[str, Callable] = {
     "profile": mg.profile, "event log": _logged, "anomaly mode": mg.detect_anomaly,
     "profile of memory, recorded backward": _watched, "save_on_cpu": mg.save_on_cpu,
+    "mutation allowed": mg.allow_mutation_on_saved_tensors,
 }  # fmt: skip
 
 

@@ -102,8 +102,7 @@ for _f in "sin cos square negative".split():
     _unary(f"<0> = mg.{_f}({{0}})")
 for _f in ("tanh sigmoid silu gelu softplus erf arctan logsigmoid mish arcsinh softsign "
            "exp2 expm1 sinh cosh").split():  # fmt: skip
-    if not _f.endswith("_1"):
-        _unary(f"<0> = mg.{_f}({{0}})", _real(lambda x: np.abs(x).max() < 2))
+    _unary(f"<0> = mg.{_f}({{0}})", _real(lambda x: np.abs(x).max() < 2))
 for _f in "exp sin cos square".split():
     _unary(f"<0> = mg.{_f}({{0}})", _small)
 for _f in "log sqrt reciprocal".split():
@@ -113,9 +112,8 @@ for _f in "log1p rsqrt cbrt log2 digamma lgamma".split():
 for _f in "arcsin arccos arctanh erfinv".split():
     _unary(f"<0> = mg.{_f}({{0}})", _within(-0.85, 0.85))
 for _f in "relu abs elu selu celu hardtanh leaky_relu".split():
-    if not _f.endswith("_1"):
-        _unary(f"<0> = mg.{_f}({{0}})", _real(lambda x: (np.abs(x) > GAP).all()
-                                              and (np.abs(np.abs(x) - 1) > GAP).all()))  # fmt: skip
+    _unary(f"<0> = mg.{_f}({{0}})", _real(lambda x: (np.abs(x) > GAP).all()
+                                          and (np.abs(np.abs(x) - 1) > GAP).all()))  # fmt: skip
 _unary("<0> = mg.abs({0})", _off_zero)
 for _f in "conj real imag".split():
     _unary(f"<0> = mg.{_f}({{0}})", lambda x: not real(x))
@@ -128,11 +126,22 @@ _unary("<0> = {0} ** 3", _small)
 _unary("<0> = {0} ** 1.5", _within(0.2, 4))
 _unary("<0> = {0} * (# + 0.5j)", lambda x: not real(x))
 _unary("<0> = mg.clip({0}, -1.0, 1.0)", _real(lambda x: (np.abs(np.abs(x) - 1) > GAP).all()))
+_unary("<0> = mg.fft.fft({0}, axis=-1) * 0.3", lambda x: x.ndim > 0 and x.size < 100)
 # what is not an op of one line
 _unary("<0> = mg.checkpoint(lambda a: mg.sin(a) * mg.tanh(a) + a, {0})", real)
 _unary("<0> = mg.checkpoint(lambda a: mg.sum(a * a, keepdims=True) * a, {0})", _small)
 _unary("<0> = mg.fuse(lambda a: a * mg.tanh(a) + 0.5 * a)({0})", real)
 _unary("<0> = mg.fuse(lambda a: mg.exp(-a * a) * a)({0})", _real(_small))
+_unary("<0> = mg.func.grad(lambda a: mg.sum(mg.tanh(a) * a))({0})", real)
+_unary(
+    "<0> = mg.func.vmap(lambda a: a * mg.mean(mg.sin(a)))({0})",
+    lambda x: 0 < x.ndim and x.shape[0] < 5,
+)
+_unary("<0> = mg.func.fori_loop(0, 2, lambda i, a: mg.sin(a) + a * 0.5, {0})", real)
+_unary(
+    "<0> = mg.func.cond(mg.sum({0}) > 0.1, mg.sin, mg.tanh, {0})",
+    _real(lambda x: abs(x.sum() - 0.1) > GAP),
+)
 _unary("<0> = swish({0})", real)
 _unary("<0> = gate({0})", real)
 _unary("<0> = bump({0})", real)
@@ -181,6 +190,10 @@ _broadcast("<0> = mg.lerp({0}, {1}, 0.3)", _reals(lambda x, y: True))
 _broadcast("<0> = mg.addcmul({0}, {0}, {1}, value=#)", _reals(lambda x, y: x.shape == y.shape))
 _broadcast("<0> = mg.fuse(lambda a, b: a * mg.tanh(b) + b)({0}, {1})", _reals(lambda x, y: True))
 _broadcast("<0> = mg.checkpoint(lambda a, b: mg.sin(a) * b, {0}, {1})", times=2)
+_broadcast("<0> = mg.func.jvp(lambda a: mg.sin(a) * a, ({0},), ({1},))[1]", _reals(
+    lambda x, y: x.shape == y.shape and x.dtype == y.dtype))  # fmt: skip
+_broadcast("<0> = mg.func.vjp(lambda a: mg.sin(a) * a, {0})[1]({1})[0]", _reals(
+    lambda x, y: x.shape == y.shape and x.dtype == y.dtype))  # fmt: skip
 _broadcast("<0> = sine_of_product({0}, {1})", _reals(lambda x, y: x.shape == y.shape), times=2)
 _broadcast("<0> = mg.outer({0}, {1})", lambda x, y: x.ndim == y.ndim == 1)
 _broadcast("<0> = mg.stack([{0}, {1}])", lambda x, y: x.shape == y.shape)
@@ -264,6 +277,11 @@ _unary("<0> = mg.max_pool1d({0}, 2)", lambda x: _apart(x) and x.ndim == 3 and x.
 _unary("<0> = mg.linalg.inv({0} + 4 * np.eye({0}.shape[-1], dtype={0}.dtype))",
        lambda x: x.ndim == 2 and x.shape[0] == x.shape[1] and _small(x))  # fmt: skip
 _unary("<0> = mg.einsum('ij,kj->ik', {0}, {0})", lambda x: x.ndim == 2)
+_unary("<0> = mg.rms_norm({0}, {0}.shape[-1:])", _real(lambda x: x.ndim > 0 and _off_zero(x)))
+_unary("<0> = mg.cross_entropy({0}, np.arange({0}.shape[0]) % {0}.shape[1])",
+       _real(lambda x: x.ndim == 2))  # fmt: skip
+_unary("<0> = mg.scaled_dot_product_attention({0}, {0} * #, {0})",
+       _real(lambda x: x.ndim > 1 and x.size < 100))  # fmt: skip
 
 
 @_add
@@ -295,10 +313,9 @@ def _product(o: Operands) -> Chosen | None:
     return Chosen("<0> = {0} @ {1}", (a, b))
 
 
-_add(_product, 5)
+_add(_product, 12)
 
 
-@_add
 def _conv(o: Operands) -> Chosen | None:
     x = o.one(lambda x: real(x) and x.ndim == 3 and x.shape[-1] > 1)
     if x is None:
@@ -306,3 +323,6 @@ def _conv(o: Operands) -> Chosen | None:
     channels, dtype = o.values[x].shape[1], o.values[x].dtype
     w = o.one(lambda w: w.ndim == 3 and w.shape[1] == channels and w.dtype == dtype)
     return w and Chosen("<0> = mg.conv1d({0}, {1}, padding=2)", (x, w))
+
+
+_add(_conv, 4)

@@ -1,7 +1,7 @@
 """A program: leaves and lines of source, and how both are written out and run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -79,6 +79,10 @@ class Program:
         space = names()
         exec(self.source, space)
         return space["program"]
+
+    def __getstate__(self) -> dict:
+        """Without what was made of its source: no process can be sent that."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def xs(self) -> list[np.ndarray]:

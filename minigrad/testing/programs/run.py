@@ -16,7 +16,9 @@ from .subject import Refused, Subject
 from .ways import NAMES, check
 
 # Ways that take long, and how many programs there are for each one that is run in them.
-SELDOM = {"nestings": 12, "accelerate": 60, "event log": 10, "second order": 2}
+SELDOM = {"nestings": 16, "accelerate": 60, "event log": 10, "second order": 2,
+          "autocast": 3}  # fmt: skip
+_PART = 20  # programs that one process is given at a time
 _SMALL = {"nestings", "second order"}  # not of large programs: a derivative takes many calls
 
 
@@ -39,21 +41,28 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What was compared."""
+    """What was compared of the programs of a seed."""
 
+    seed: int = 0
     programs: int = 0
     comparisons: Counter = field(default_factory=Counter)
     refused: Counter = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
-    def summary(self, seed: int) -> str:
+    def add(self, other: "Tally") -> None:
+        self.programs += other.programs
+        self.comparisons += other.comparisons
+        self.refused += other.refused
+        self.failures += other.failures
+
+    def summary(self) -> str:
         count, refused = self.comparisons.total(), self.refused.total()
         said = ", ".join(f"{way} ×{n}" for way, n in sorted(self.refused.items()))
         refusals = f"; {refused} refused, not counted as wrong: {said}" if refused else ""
         return (
-            f"{self.programs} programs of seed {seed}, {count} comparisons in {len(NAMES)} ways, "
-            f"{len(self.failures)} disagreements, {self.seconds:.1f} s{refusals}"
+            f"{self.programs} programs of seed {self.seed}, {count} comparisons in "
+            f"{len(NAMES)} ways, {len(self.failures)} disagreements, {self.seconds:.1f} s{refusals}"
         )
 
 
@@ -61,12 +70,10 @@ def check_programs(
     count: int, seed: int, first: int = 0, tally: Tally | None = None
 ) -> Iterator[Failure]:
     """The disagreements among `count` programs of a seed, from number `first` on."""
-    tally = Tally() if tally is None else tally
-    start = perf_counter()
+    tally = Tally(seed) if tally is None else tally
     for number in range(first, first + count):
         yield from _failures(draw(seed, number), seed, number, tally)
         tally.programs += 1
-        tally.seconds = perf_counter() - start
 
 
 def _failures(program: Program, seed: int, number: int, tally: Tally) -> Iterator[Failure]:
@@ -125,12 +132,30 @@ def _failure(way: str, seed: int, number: int, error: Exception, program: Progra
     return Failure(way, seed, number, message.splitlines()[0][:400], program, shrunk)
 
 
-def run_programs(count: int, seed: int) -> int:
-    """Check and print; 1 where anything disagrees, else 0."""
-    tally = Tally()
+def parts(count: int, seed: int) -> list[tuple[str, int, int, int]]:
+    """`count` programs of a seed in parts for check_part, each with its name."""
+    firsts = range(0, count, _PART)
+    return [(f"program {i} of seed {seed}", seed, i, min(_PART, count - i)) for i in firsts]
+
+
+def check_part(task: tuple[str, int, int, int]) -> Tally:
+    """One of the parts, in whichever process."""
+    _, seed, first, count = task
+    tally = Tally(seed)
+    for _ in check_programs(count, seed, first, tally):
+        pass
+    return tally
+
+
+def print_tallies(tallies: Iterator[Tally], seed: int) -> int:
+    """Print failures as they come and the sum; 1 where anything disagrees, else 0."""
+    total, start = Tally(seed), perf_counter()
     try:
-        for failure in check_programs(count, seed, tally=tally):
-            print(failure, flush=True)
+        for tally in tallies:
+            for failure in tally.failures:
+                print(failure, flush=True)
+            total.add(tally)
     finally:  # an interrupt too is told how far it came
-        print(tally.summary(seed), flush=True)
-    return 1 if tally.failures else 0
+        total.seconds = perf_counter() - start
+        print(total.summary(), flush=True)
+    return 1 if total.failures else 0

@@ -34,19 +34,20 @@ def near() -> dict[str, Callable[[Subject], None]]:
         "create_graph": _recorded, "hooks that return": _replaced,
         "func.vjp": _func_vjp, "forward mode": _forward,
         "second order": _second, "vmap of the gradient": _vmapped, "without fuse": _unfused,
-        "each leaf alone": _alone, "finite differences": _differences, "nestings": _nestings,
-        "accelerate": _accelerated,
+        "linearize": _linearized, "each leaf alone": _alone,
+        "finite differences": _differences, "nestings": _nestings,
+        "accelerate": _accelerated, "autocast": _autocast,
     }  # fmt: skip
 
 
-def _near(found: Arrays, expected: Arrays, what: str, size: float = 1.0) -> None:
+def _near(found: Arrays, expected: Arrays, what: str, ulps: float = 0.0) -> None:
     """To rounding of 1, the size of a program's values, and of the largest entry: terms cancel."""
-    size = max([size, *[float(np.abs(e).max(initial=0.0)) for e in expected]])
+    size = max([1.0, *[float(np.abs(e).max(initial=0.0)) for e in expected]])
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         a = as_array(a)
         if a.shape != b.shape or a.dtype != b.dtype:
             raise GradcheckError(f"{what}, {i}: {a.dtype} {a.shape} became {b.dtype} {b.shape}")
-        room = _ULPS[np.real(b).itemsize] * size
+        room = max(ulps, _ULPS[np.real(b).itemsize]) * size
         if not (np.abs(a - b) <= room).all():
             raise GradcheckError(f"{what}, {i}: {a!r} where a plain backward gives {b!r}")
 
@@ -74,6 +75,15 @@ def _forward(s: Subject) -> None:
     least = min(np.real(x).itemsize for x in s.xs)
     if not abs(a - b) <= 10 * _ULPS[least] * terms:
         raise GradcheckError(f"forward mode: ⟨v, Ju⟩ is {a!r} where ⟨Jᵀv, u⟩ is {b!r}")
+
+
+def _linearized(s: Subject) -> None:
+    """Two pushes of one linearize, the second as jvp has it."""
+    _, push = mg.func.linearize(lambda *xs: tuple(s.function.call(xs)), *map(Tensor, s.xs))
+    push(*[Tensor(x) for x in s.xs])
+    found = [as_array(t) for t in push(*map(Tensor, s.us))]
+    least = min(np.real(x).itemsize for x in s.xs)  # a tangent passes through every dtype
+    _near(found, s.function.jvp(s.xs, s.us), "linearize", ulps=_ULPS[least])
 
 
 def _alone(s: Subject) -> None:
@@ -176,11 +186,11 @@ def _nestings(s: Subject) -> None:
 
 @contextmanager
 def _compiled() -> Iterator[None]:
-    """mg.accelerate, with loops for arrays of any size."""
+    """mg.accelerate, with loops for arrays of any size but one: NumPy's numbers are no arrays."""
     from ...compiled import install
 
     least = install.LEAST
-    install.LEAST = 1
+    install.LEAST = 2
     try:
         with mg.accelerate():
             yield
@@ -194,10 +204,22 @@ def _accelerated(s: Subject) -> None:
         fast = Subject(s.program, s.xs)
         _near(fast.values, s.values, "the value, compiled")
         _near(fast.gradients, s.gradients, "the gradient, compiled")
-        for name in ("2 workers", "tape", "replayed tape", "checkpoint"):
-            with suppress(TapeError):  # of what no program can repeat
-                for i, (a, b) in enumerate(zip(_EXACT[name](fast), fast.gradients, strict=True)):
-                    require_same_bits(b, a, f"compiled, {name}, leaf {i}")
+        _one_set_of_bits(fast, "compiled")
+
+
+def _one_set_of_bits(s: Subject, what: str) -> None:
+    """In a mode that computes otherwise, other engines give the bits that a plain backward does."""
+    for name in ("2 workers", "tape", "replayed tape", "checkpoint"):
+        with suppress(TapeError):  # of what no program can repeat
+            for i, (a, b) in enumerate(zip(_EXACT[name](s), s.gradients, strict=True)):
+                require_same_bits(b, a, f"{what}, {name}, leaf {i}")
+
+
+def _autocast(s: Subject) -> None:
+    """Products in 16 bits, of leaves in single precision: one set of bits."""
+    single = [x.astype(np.complex64 if x.dtype.kind == "c" else np.float32) for x in s.xs]
+    with mg.autocast(mg.float16):
+        _one_set_of_bits(Subject(s.program, single), "autocast")
 
 
 # -- all of them -----------------------------------------------------------------------------------
@@ -223,11 +245,15 @@ def check(way: str, s: Subject) -> None:
 
 def _same_values(s: Subject) -> None:
     """Recorded or not, the results have the same bits."""
-    recorded = [as_array(y) for y in s.function.record(s.xs)[1]]
-    with mg.inference_mode():
-        unrecorded = s.function.value(s.xs)
-    for found in (recorded, unrecorded):
-        for i, (a, b) in enumerate(zip(found, s.values, strict=True)):
+    found = [[as_array(y) for y in s.function.record(s.xs)[1]]]
+    try:
+        with mg.inference_mode():
+            found.append(s.function.value(s.xs))
+    except RuntimeError as error:  # transforms record
+        if "inside inference_mode" not in str(error):
+            raise
+    for values in found:
+        for i, (a, b) in enumerate(zip(values, s.values, strict=True)):
             require_same_bits(b, a, f"result {i}")
 
 
