@@ -7,9 +7,9 @@ one `with`, and tells as it goes: if the block was entered meanwhile and not lef
 """
 
 import contextlib
-import inspect
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
+from types import MethodType
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -18,45 +18,74 @@ __all__ = ["contextmanager", "left_always"]
 F = TypeVar("F", bound=Callable)
 
 
-class _Exit:
-    """`__exit__` of a class: of the class the function, of an object a way out for one `with`."""
+class _Way(ref):
+    """A reference to the way out of one `with`.
 
-    def __init__(self, leave: Callable, depth: Callable[[Any], int]):
-        self.leave, self.depth = leave, depth
+    taken   [the class's exit, the block, how deep this thread was in it, this reference]: the way
+            out refers to it as well, and empties it when it has been gone to its end
+    """
+
+    __slots__ = ("taken",)
+
+    taken: list
+
+
+class _Exit:
+    """`__exit__` of a class: of the class the function, of an object a way out for one `with`.
+
+    leave    the function
+    depth    of a block: how often this thread is in it now
+    abandon  leaves a block that was left behind
+    """
+
+    def __init__(self, leave: Callable, depth: Callable[[Any], int], abandon: Callable[[Any], Any]):
+        self.leave, self.depth, self.abandon = leave, depth, abandon
         self.__doc__ = leave.__doc__
 
     def __get__(self, block: Any, kind: type | None = None) -> Callable:
         if block is None:
             return self.leave
-        way = [self, block, self.depth(block), None]
-        out = partial(_leave, way)
-        way[3] = ref(out, partial(_left_behind, way))
+        taken = [self, block, self.depth(block)]
+        out = MethodType(_leave, taken)
+        way = _Way(out, _left_behind)
+        way.taken = taken
+        taken.append(way)
         return out
 
 
-def _leave(way: list, *exc: object) -> Any:
-    result = way[0].leave(way[1], *exc)
-    way[3] = None  # the reference, and with it its callback
+def _leave(taken: list, *exc: object) -> Any:
+    result = taken[0].leave(taken[1], *exc)
+    taken.clear()
     return result
 
 
-def _left_behind(way: list, _: object) -> None:
+def _left_behind(way: _Way) -> None:
     """The `with` has dropped its way out, and has not gone it, or not to its end."""
-    way[3] = None
-    kind, block, depth, _ = way
+    kind, block, depth, _ = way.taken
+    way.taken.clear()
     if kind.depth(block) > depth:
-        kind.leave(block, None, None, None)
+        kind.abandon(block)
 
 
-def left_always(depth: Callable[[Any], int]) -> Callable[[F], F]:
-    """Decorator of an `__exit__`. depth(block): how often this thread is in the block now."""
-    return lambda leave: _Exit(leave, depth)  # type: ignore[return-value]
+def left_always(
+    depth: Callable[[Any], int], abandon: Callable[[Any], Any] | None = None
+) -> Callable[[F], F]:
+    """Decorator of an `__exit__`. depth(block): how often this thread is in the block now.
+
+    A block that was left behind is left by `abandon`, or else as one that ends without an error.
+    """
+
+    def made(leave: F) -> F:
+        instead = abandon or (lambda block: leave(block, None, None, None))
+        return _Exit(leave, depth, instead)  # type: ignore[return-value]
+
+    return made
 
 
 class _Block(contextlib._GeneratorContextManager):
-    """contextlib's, whose generator is run to its end, whoever holds on to it."""
+    """contextlib's, whose generator is closed where it was left behind, whoever holds on to it."""
 
-    @left_always(lambda block: inspect.getgeneratorstate(block.gen) == inspect.GEN_SUSPENDED)
+    @left_always(lambda block: block.gen.gi_suspended, abandon=lambda block: block.gen.close())
     def __exit__(self, *exc: Any) -> Any:
         return super().__exit__(*exc)
 

@@ -17,6 +17,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,10 +132,10 @@ class autocast(metaclass=modes.CalledFirst):
         if self._inside.weights is None:
             self._inside.weights = Cache("autocast weights", 4096, 1 << 30, _size)
         modes.add_reason()
-        self._inside.enter(autocast=self if self.enabled else None)
+        self._inside.enter({"autocast": self if self.enabled else None})
         return self
 
-    @left_always(lambda block: len(block._inside.stack))
+    @left_always(attrgetter("_inside.depth"))
     def __exit__(self, *exc: object) -> None:
         self._inside.leave()
         modes.add_reason(-1)

@@ -7,6 +7,7 @@ they take an ordered form, slower, or raise where there is none.
 
 import warnings
 from contextlib import ContextDecorator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ..backends.device import device_of
@@ -108,7 +109,7 @@ class deterministic(ContextDecorator):
             _settings.append(own)
             _put_in_force()
 
-    @left_always(lambda block: len(block._own.stack))
+    @left_always(attrgetter("_own.depth"))
     def __exit__(self, *exc: object) -> None:
         own = self._own.stack[-1]
         with _lock:  # its own, which is not the last where threads leave in another order

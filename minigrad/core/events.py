@@ -23,6 +23,7 @@ While nobody listens an op reads one global for all this (see `modes.active`).
 import functools
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Any
@@ -224,12 +225,13 @@ class scope:
         self._outer = modes.Outer()
 
     def __enter__(self) -> "scope":
-        outer = modes.state.scope
+        own = modes.state.__dict__
+        outer = own["scope"]
         self._outer.stack.append((outer, perf_counter_ns() if listeners else None))
-        modes.state.scope = f"{outer}/{self.name}" if outer else self.name
+        own["scope"] = f"{outer}/{self.name}" if outer else self.name
         return self
 
-    @left_always(lambda block: len(block._outer.stack))
+    @left_always(attrgetter("_outer.depth"))
     def __exit__(self, *exc: object) -> None:
         outer, t0 = self._outer.stack[-1]
         try:

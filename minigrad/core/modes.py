@@ -16,6 +16,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..backends.leaving import left_always
@@ -70,6 +71,10 @@ class _State(Local):
     # ops are recorded and muted at once. So what is recorded by a plain or watched call is heard.
     plain: bool | None = True
 
+    def __init__(self) -> None:  # in each thread
+        self.__dict__.update({name: getattr(_State, name) for name in _NAMES})
+        self.__dict__["thread"] = identity()
+
     def __setattr__(self, name: str, value: Any) -> None:
         self.set({name: value})
 
@@ -80,15 +85,17 @@ class _State(Local):
         """
         own = self.__dict__
         own |= values
-        recording = self.recording
-        special = self.autocast is not None or self.level or self.saving or self.tapes
-        own["plain"] = None if special or (recording and self.muted) else recording
+        recording = own["recording"]
+        special = own["autocast"] is not None or own["level"] or own["saving"] or own["tapes"]
+        own["plain"] = None if special or (recording and own["muted"]) else recording
 
     def all(self) -> dict[str, Any]:
         """Every attribute, as `set` takes them."""
-        return {name: getattr(self, name) for name in _State.__annotations__}
+        own = self.__dict__
+        return {name: own[name] for name in _NAMES}
 
 
+_NAMES = tuple(_State.__annotations__)
 state = _State()
 
 
@@ -97,37 +104,35 @@ def records(level: int) -> bool:
     return state.recording and level >= state.constant_below
 
 
-class Outer:
+class Outer(dict):
     """The settings that a context manager restores at the end of each block it is in.
 
     One stack per thread, since several threads may be inside blocks of one object. A dict by thread
     id, because a threading.local takes twelve times as long to make.
     """
 
-    __slots__ = ("_stacks",)
-
-    def __init__(self) -> None:
-        self._stacks: dict[int, list[Any]] = {}
-
     @property
     def stack(self) -> list[Any]:
         """This thread's stack."""
-        own = state.__dict__
-        if "thread" not in own:
-            own["thread"] = identity()
-        return self._stacks.setdefault(own["thread"], [])
+        return self.setdefault(state.thread, [])
 
-    def enter(self, **values: Any) -> None:
+    @property
+    def depth(self) -> int:
+        """How many blocks this thread is in."""
+        return len(self.get(state.thread, ())) if self else 0
+
+    def enter(self, values: dict[str, Any]) -> None:
         """Set these attributes of the thread's state, all at once, until `leave`."""
-        outer = {name: getattr(state, name) for name in values}
+        own = state.__dict__
+        outer = {name: own[name] for name in values}
         outer["plain"] = None  # until `leave` has set it: an op then looks at the others
-        self.stack.append(outer)
+        self.setdefault(own["thread"], []).append(outer)
         state.set(values)
 
     def leave(self) -> None:
         """Set the attributes to what they were, before anything is called; then `plain`."""
         own = state.__dict__
-        stack = self._stacks[own["thread"]]
+        stack = self[own["thread"]]
         own |= stack[-1]
         state.set({})
         stack.pop()
@@ -154,7 +159,7 @@ class _RecordingMode(metaclass=CalledFirst):
     recording: bool
 
     def __new__(cls, mode: Any = None) -> Any:
-        return cls()(mode) if callable(mode) else super().__new__(cls)  # @no_grad is @no_grad()
+        return cls()(mode) if callable(mode) else object.__new__(cls)  # @no_grad is @no_grad()
 
     def __init__(self) -> None:
         self._outer = Outer()
@@ -162,17 +167,18 @@ class _RecordingMode(metaclass=CalledFirst):
     def __enter__(self) -> "_RecordingMode":
         values = self._inside()
         add_reason()
-        self._outer.enter(**values)
+        self._outer.enter(values)
         return self
 
-    @left_always(lambda block: len(block._outer.stack))
+    @left_always(attrgetter("_outer.depth"))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
         add_reason(-1)
 
     def _inside(self) -> dict[str, Any]:
         """What is set inside."""
-        refuse_inside_inference(self.recording)
+        if self.recording:
+            refuse_inside_inference(True)
         return {"recording": self.recording}
 
     def __call__(self, fn: Callable) -> Callable:

@@ -47,7 +47,8 @@ class Saver:
 
     def __enter__(self) -> "Saver":
         modes.add_reason()
-        modes.state.saving = (*modes.state.saving, self)
+        state = modes.state
+        state.set({"saving": (*state.saving, self)})
         return self
 
     @left_always(lambda block: len(modes.state.saving))

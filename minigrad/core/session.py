@@ -13,6 +13,7 @@ parents, and remembered by node, weakly. While fewer than two sessions are alive
 import itertools
 import weakref
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from ..backends.device import device_of, resolve
@@ -129,10 +130,10 @@ class Session:
 
     def __enter__(self) -> "Session":
         self._refuse_closed()
-        self._outer.enter(session=self)
+        self._outer.enter({"session": self})
         return self
 
-    @left_always(lambda block: len(block._outer.stack))
+    @left_always(attrgetter("_outer.depth"))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
 

@@ -9,6 +9,7 @@ import math
 import weakref
 import zlib
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,11 @@ class detect_anomaly(metaclass=modes.CalledFirst):
         self._outer = modes.Outer()
 
     def __enter__(self) -> "detect_anomaly":
-        self._outer.enter(anomaly=self)
+        self._outer.enter({"anomaly": self})
         events.listen(self)
         return self
 
-    @left_always(lambda block: len(block._outer.stack))
+    @left_always(attrgetter("_outer.depth"))
     def __exit__(self, *exc: object) -> None:
         events.unlisten(self)
         self._outer.leave()

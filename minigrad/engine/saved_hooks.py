@@ -7,6 +7,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,9 @@ class disable_saved_tensors_hooks:
     def __enter__(self) -> None:
         if any(isinstance(saver, saved_tensors_hooks) for saver in modes.state.saving):
             raise RuntimeError(self.error_message)
-        self._outer.enter(no_hooks=self.error_message)
+        self._outer.enter({"no_hooks": self.error_message})
 
-    @left_always(lambda block: len(block._outer.stack))
+    @left_always(attrgetter("_outer.depth"))
     def __exit__(self, *exc: object) -> None:
         self._outer.leave()
 
