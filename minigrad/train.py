@@ -9,12 +9,14 @@ What happens with a batch is in `train_step`, which a subclass may override; cal
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from . import nn
 from .backends import random
+from .backends.leaving import ended_by
 from .core.errors import describe
 from .core.modes import no_grad
 from .core.tensor import Tensor
@@ -246,18 +248,14 @@ class Trainer:
 
     def evaluate(self, batches: Iterable) -> Numbers:
         """{"loss": ..., and each metric}: means over the rows, in evaluation mode, unrecorded."""
-        training = self.model.training
         totals = {name: Average() for name in ("loss", *self.metrics)}
-        self.model.eval()
-        try:
-            with no_grad():
-                for *inputs, target in batches:
-                    y, n = self.model(*inputs), _rows((target,))
-                    totals["loss"].add(self.loss(y, target).item(), n)
-                    for name, metric in self.metrics.items():
-                        totals[name].add(float(metric(y, target)), n)
-        finally:
-            self.model.train(training)
+        with ended_by(partial(self.model.train, self.model.training)), no_grad():
+            self.model.eval()
+            for *inputs, target in batches:
+                y, n = self.model(*inputs), _rows((target,))
+                totals["loss"].add(self.loss(y, target).item(), n)
+                for name, metric in self.metrics.items():
+                    totals[name].add(float(metric(y, target)), n)
         _require_batches(totals["loss"], "batches to evaluate")
         return {name: total.mean for name, total in totals.items()}
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from .leaving import contextmanager
+from .leaving import contextmanager, ended_by
 from .locks import Lock
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
@@ -25,7 +25,7 @@ MIDDLE = 3 << 20
 _lock = Lock()
 _controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
 _limits: list[tuple[Any, int]] = []  # (library, threads before), while a limit holds
-_holders = 0  # how many `one_thread` are entered
+_holders: set[object] = set()  # the `one_thread` that are entered
 
 
 def _libraries() -> list:
@@ -63,27 +63,29 @@ def limit(count: int) -> None:
 
 def on_one_thread() -> bool:
     """Whether a product would run on one thread of BLAS now, however large it is."""
-    return _holders > 0 or threads() == 1
+    return bool(_holders) or threads() == 1
 
 
 @contextmanager
 def one_thread() -> Iterator[int | None]:
     """Inside, BLAS uses one thread, in every thread of the process; gives the number that holds."""
-    global _holders
-    with _lock:
-        _holders += 1
-        if _holders == 1:
-            _limits[:] = [(library, library.get_num_threads()) for library in _libraries()]
-            for library, before in _limits:
-                if before != 1:
-                    library.set_num_threads(1)
-    try:
-        yield 1 if _limits else None
-    finally:
+    mine = object()
+
+    def leave() -> None:
         with _lock:
-            _holders -= 1
+            _holders.discard(mine)
             if not _holders:
                 _restore()
+
+    with ended_by(leave):
+        with _lock:
+            _holders.add(mine)
+            if len(_holders) == 1:
+                _limits[:] = [(library, library.get_num_threads()) for library in _libraries()]
+                for library, before in _limits:
+                    if before != 1:
+                        library.set_num_threads(1)
+        yield 1 if _limits else None
 
 
 def _restore() -> None:
@@ -95,8 +97,7 @@ def _restore() -> None:
 
 def _in_child() -> None:
     """After a fork: nobody here holds a limit that another thread of the parent has set."""
-    global _holders
-    _holders = 0
+    _holders.clear()
     _restore()
     _lock.release()
 

@@ -7,7 +7,7 @@ count it (`transfers`) and tell the observers.
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from time import perf_counter_ns
 from types import ModuleType
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import KINDS, bfloat16
+from .leaving import contextmanager
 
 
 class ErrorAbout(Exception):

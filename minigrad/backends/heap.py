@@ -45,9 +45,10 @@ def keep_freed_arrays() -> None:
         return
     _thresholds()  # to put back
     c = _c_library()
+    _kept = True  # first: what Ctrl-C cuts short is given back
     c.mallopt(_TRIM_THRESHOLD, KEPT)
     c.mallopt(_MMAP_THRESHOLD, LARGEST)  # setting one keeps glibc from adapting the other
-    _kept, _large_pages = True, _large_pages_on_demand()
+    _large_pages = _large_pages_on_demand()
     if _large_pages:
         _advise_large_pages(c)
 

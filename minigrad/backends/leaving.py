@@ -8,12 +8,12 @@ one `with`, and tells as it goes: if the block was entered meanwhile and not lef
 
 import contextlib
 from collections.abc import Callable
-from functools import wraps
-from types import MethodType
+from functools import partial, wraps
+from operator import attrgetter
 from typing import Any, TypeVar
 from weakref import ref
 
-__all__ = ["contextmanager", "left_always"]
+__all__ = ["contextmanager", "ended_by", "left_always"]
 
 F = TypeVar("F", bound=Callable)
 
@@ -46,7 +46,7 @@ class _Exit:
         if block is None:
             return self.leave
         taken = [self, block, self.depth(block)]
-        out = MethodType(_leave, taken)
+        out = partial(_leave, taken)  # a bound method is dropped as it is called, not after
         way = _Way(out, _left_behind)
         way.taken = taken
         taken.append(way)
@@ -80,6 +80,26 @@ def left_always(
         return _Exit(leave, depth, instead)  # type: ignore[return-value]
 
     return made
+
+
+class ended_by:
+    """`with ended_by(undo):` undo() at the end; again, and to its end, where Ctrl-C cut it short.
+
+    As `try … finally: undo()`, of which an interrupt as undo begins or loops leaves half undone.
+    """
+
+    __slots__ = ("undo", "is_entered")
+
+    def __init__(self, undo: Callable[[], Any]):
+        self.undo, self.is_entered = undo, False
+
+    def __enter__(self) -> None:
+        self.is_entered = True
+
+    @left_always(attrgetter("is_entered"))
+    def __exit__(self, *exc: object) -> None:
+        self.undo()
+        self.is_entered = False
 
 
 class _Block(contextlib._GeneratorContextManager):

@@ -28,6 +28,7 @@ from typing import Any
 
 from . import processors
 from .device import device_here
+from .leaving import ended_by
 from .locks import Lock
 from .processors import Places
 from .threads import Local
@@ -214,25 +215,28 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     if count < 2 or sharing():
         loop()
         return
-    job, helpers, allowed = _Job(loop), _helpers, None
-    helpers.open.add(job)
-    _local.sharing = True
-    try:
-        size = helpers.grow(count - 1)
-        # any idle one may take the job
-        here = helpers.places.part(helpers.threads) if apart else None
-        if here is None:
-            helpers.places.gather(helpers.threads)
-        helpers.call(size, job)  # who wakes up while this thread does the rest
-        allowed = helpers.places.stay(here)
-        loop()
-    finally:
+    job, helpers = _Job(loop), _helpers
+    allowed: set[int] = set()  # the processors that this thread had
+
+    def end() -> None:
         _local.sharing = False
+        helpers.places.free(allowed)
+        helpers.open.discard(job)
+
+    with ended_by(end):
+        helpers.open.add(job)
+        _local.sharing = True
         try:
-            job.close()
+            size = helpers.grow(count - 1)
+            # any idle one may take the job
+            here = helpers.places.part(helpers.threads) if apart else None
+            if here is None:
+                helpers.places.gather(helpers.threads)
+            helpers.call(size, job)  # who wakes up while this thread does the rest
+            helpers.places.stay(here, allowed)
+            loop()
         finally:
-            helpers.places.free(allowed)
-            helpers.open.discard(job)
+            job.close()
     if job.error is not None:
         try:
             raise job.error

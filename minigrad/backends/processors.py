@@ -60,20 +60,20 @@ class Places:
             return None
         return here
 
-    def stay(self, here: int | None) -> set[int] | None:
-        """Keep this thread on the processor that `part` gave. Returns what `free` wants back."""
-        if here is None:
-            return None
-        allowed = os.sched_getaffinity(0)
-        try:
-            os.sched_setaffinity(0, {here})
-        except OSError:
-            return None
-        return allowed
+    def stay(self, here: int | None, allowed: set[int]) -> None:
+        """Keep this thread on the processor that `part` gave.
 
-    def free(self, allowed: set[int] | None) -> None:
-        """Let this thread run again where it could before `part`."""
-        if allowed is not None:
+        allowed: an empty set, into which goes what `free` wants back.
+        """
+        if here is None:
+            return
+        allowed |= os.sched_getaffinity(0)
+        with suppress(OSError):
+            os.sched_setaffinity(0, {here})
+
+    def free(self, allowed: set[int]) -> None:
+        """Let this thread run again where it could before `stay`."""
+        if allowed:
             os.sched_setaffinity(0, allowed)
 
     def gather(self, helpers: Iterable[Thread]) -> None:

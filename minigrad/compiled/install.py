@@ -77,14 +77,15 @@ def uninstall() -> None:
     use_compiled(None)
     image_layout.choose(True)
     tiles.use_compiled(None)
-    serial.pulls.pop("cpu")
-    serial.feeds.pop("cpu")
-    while _installed:
-        entry, front, plain = _installed.pop()
+    serial.pulls.pop("cpu", None)
+    serial.feeds.pop("cpu", None)
+    while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
+        entry, front, plain = _installed[-1]
         if entry.forward is front:
             entry._set_forward(plain)
         elif isinstance(entry.forward, ByDevice) and entry.forward.general is front:
             entry.forward.general = plain  # it was given one for a device meanwhile
+        _installed.pop()
 
 
 def _put_in_front(entry: Any, fn: Callable, least: int | None) -> None:
@@ -104,5 +105,5 @@ def _put_in_front(entry: Any, fn: Callable, least: int | None) -> None:
         return plain(*arrays, **params)
 
     forward.__doc__ = plain.__doc__
-    entry._set_forward(forward)
     _installed.append((entry, forward, plain))
+    entry._set_forward(forward)

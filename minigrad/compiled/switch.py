@@ -1,13 +1,15 @@
 """mg.accelerate: compiled loops for large work on the host, and the process tuned for it."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from types import TracebackType
 
 from ..backends import heap, pool
+from ..backends.leaving import ended_by, left_always
 from ..backends.optional import optional
 from ..instrument.variables import complain, switch
 
-_on = False  # compiled loops
-_tuned = False  # the process
+_on: set[str] = set()  # "compiled" for the loops, "process" for what the process is tuned by
 
 
 class accelerate:
@@ -34,13 +36,17 @@ class accelerate:
     stood, and adapt to the program's arrays no more.
     """
 
+    is_entered = False
+
     def __init__(self, mode: bool = True, *, compiled: bool = True, process: bool = True):
-        self._before = _on, _tuned
-        _switch(bool(mode) if compiled else _on, bool(mode) if process else _tuned)
+        before = self._before = "compiled" in _on, "process" in _on
+        _switch(bool(mode) if compiled else before[0], bool(mode) if process else before[1])
 
     def __enter__(self) -> "accelerate":
+        self.is_entered = True
         return self
 
+    @left_always(attrgetter("is_entered"))
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -48,30 +54,49 @@ class accelerate:
         trace: TracebackType | None,
     ) -> None:
         _switch(*self._before)
+        self.is_entered = False
 
 
 def is_accelerated() -> bool:
     """Whether mg.accelerate has switched compiled loops on (mg.show_versions tells the rest)."""
-    return _on
+    return "compiled" in _on
 
 
 def _switch(compiled: bool, process: bool) -> None:
-    global _on, _tuned
-    if compiled and not _on and optional("numba") is None:
+    if compiled and not is_accelerated() and optional("numba") is None:
         raise ImportError(
             "mg.accelerate compiles with numba, which is not installed: "
             "pip install '/path/to/the/checkout[fast]'; "
             "mg.accelerate(compiled=False) tunes the process alone"
         )
-    if compiled != _on:
+    if compiled != is_accelerated():
         from . import install
 
-        (install.install if compiled else install.uninstall)()
-        _on = compiled
-    if process != _tuned:
-        (heap.keep_freed_arrays if process else heap.give_back)()
-        pool.keep_apart(process)
-        _tuned = process
+        _switch_one("compiled", compiled, install.install, install.uninstall)
+    if process != ("process" in _on):
+        _switch_one("process", process, _tune, _tune_no_more)
+
+
+def _switch_one(name: str, on: bool, do: Callable[[], None], undo: Callable[[], None]) -> None:
+    def end() -> None:
+        if name not in _on:
+            undo()
+
+    with ended_by(end):  # also what Ctrl-C has cut short
+        _on.discard(name)
+        if on:
+            do()
+            _on.add(name)
+
+
+def _tune() -> None:
+    heap.keep_freed_arrays()
+    pool.keep_apart(True)
+
+
+def _tune_no_more() -> None:
+    heap.give_back()
+    pool.keep_apart(False)
 
 
 def from_environment() -> None:

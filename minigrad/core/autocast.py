@@ -25,7 +25,7 @@ import numpy as np
 from ..backends.device import device_of
 from ..backends.dtypes import bfloat16, resolve_dtype
 from ..backends.fingerprint import fingerprint
-from ..backends.leaving import contextmanager, left_always
+from ..backends.leaving import contextmanager, ended_by, left_always
 from . import modes
 from .caches import Cache
 from .graph import Leaf
@@ -283,13 +283,10 @@ def is_autocast_enabled() -> bool:
 
 @contextmanager
 def _without() -> Any:
-    own, outer = modes.state.__dict__, modes.state.autocast
-    modes.state.autocast = None
-    try:
+    outer = modes.state.autocast
+    with ended_by(lambda: modes.state.set({"autocast": outer})):
+        modes.state.autocast = None
         yield
-    finally:
-        own |= {"autocast": outer, "plain": None}
-        modes.state.set({})
 
 
 _AS_IT_IS = nullcontext()

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.leaving import left_always
 from .caches import cached
 
 # NumPy 2.3 and later copies an operand that is broadcast, and what it meets, through a buffer of
@@ -147,10 +149,13 @@ def spans(n: int, step: int) -> list[slice]:
 class small_buffer:
     """Inside, NumPy takes runs of more than BUFFER elements as they lie."""
 
+    before = 0
+
     def __enter__(self) -> None:
-        self._before = np.errstate()  # which puts the size of the buffer back, too
-        self._before.__enter__()
+        self.before = np.getbufsize()
         np.setbufsize(BUFFER)
 
+    @left_always(attrgetter("before"))
     def __exit__(self, *exc: Any) -> None:
-        self._before.__exit__(*exc)
+        np.setbufsize(self.before)
+        self.before = 0

@@ -20,6 +20,7 @@ forward leaves behind is what it had left.
 import random as pythons
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
+from ..backends.leaving import ended_by
 from . import modes
 
 _NOISE = 64  # units in the last place that say nothing
@@ -139,12 +141,9 @@ def hides(run: Callable[[list], Run], points: list[list]) -> bool:
         _set(draws)
         return run([np.array(x) if isinstance(x, np.generic) else x.copy() for x in xs])
 
-    try:
-        with np.errstate(all="ignore"):
-            found = (modes.inside_forward(_hides_at, repeated, xs) for xs in points)
-            return next((answer for answer in found if answer is not None), False)
-    finally:
-        _set(draws)
+    with ended_by(partial(_set, draws)), np.errstate(all="ignore"):
+        found = (modes.inside_forward(_hides_at, repeated, xs) for xs in points)
+        return next((answer for answer in found if answer is not None), False)
 
 
 def _set(draws: tuple) -> None:

@@ -18,8 +18,10 @@ engine/hooked.py runs them. While `registered` is 0 a backward does not look for
 
 import weakref
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local
 from .errors import HookError, about, describe
@@ -45,6 +47,8 @@ class HookHandle:
     Copies of a tensor have no hooks, so the deep or pickled copy of a handle has none to remove.
     """
 
+    is_entered = False
+
     def __init__(self, placed: list[tuple[Any, Hook]]):
         self._placed = [(weakref.ref(place), hook) for place, hook in placed]
 
@@ -52,12 +56,13 @@ class HookHandle:
         """Take the hook away; a second time does nothing."""
         global registered
         with _lock:
-            placed, self._placed = self._placed, []
-            places = [(ref(), hook) for ref, hook in placed]
-            for place, hook in places:
-                registered -= 1
+            while self._placed:
+                ref, hook = self._placed[-1]
+                place = ref()
                 if place is not None:
                     place.hooks.pop(hook, None)
+                self._placed.pop()
+                registered -= 1  # Ctrl-C in between leaves one too many, which costs time alone
 
     def __copy__(self) -> "HookHandle":
         return self
@@ -66,8 +71,10 @@ class HookHandle:
         return HookHandle, ([],)
 
     def __enter__(self) -> "HookHandle":
+        self.is_entered = True
         return self
 
+    @left_always(attrgetter("is_entered"))
     def __exit__(self, *exc: object) -> None:
         self.remove()
 
@@ -78,11 +85,16 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
     for _, kind, fn in placed:
         require_function(fn[0].fn if kind == "multi" else fn)
     made = [(place, Hook(kind, fn)) for place, kind, fn in placed]
+    handle, count = HookHandle(made), len(made)
     with _lock:
-        for place, hook in made:
-            registered += 1
-            _put(place, hook)
-    return HookHandle(made)
+        registered += count
+        try:
+            for place, hook in made:
+                _put(place, hook)
+        except BaseException:  # Ctrl-C: nobody would have the handle
+            handle.remove()
+            raise
+    return handle
 
 
 def require_function(fn: Any) -> None:

@@ -266,10 +266,13 @@ def inside_forward(forward: Callable, *args: Any) -> Any:
     with _lock:
         active += 1
     try:
-        own |= {"recording": False, "muted": True, "plain": None if plain is None else False}
-        return forward(*args)
+        try:
+            own |= {"recording": False, "muted": True, "plain": None if plain is None else False}
+            return forward(*args)
+        finally:
+            own |= outer
     finally:
-        own |= outer
+        own |= outer  # again: an interrupt may have come before the first
         add_reason(-1)
 
 

@@ -284,6 +284,9 @@ def _leave(number: int) -> None:
 
 def _set_checked(wanted: bool) -> None:
     global checked
-    if wanted != checked:
-        checked = wanted
-        modes.add_check(1 if wanted else -1)
+    if wanted and not checked:  # Ctrl-C in between leaves a reason too many, not one too few
+        modes.add_check(1)
+        checked = True
+    elif checked and not wanted:
+        checked = False
+        modes.add_check(-1)

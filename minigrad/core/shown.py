@@ -6,11 +6,11 @@ that was handed out. So hooks, a Function's backward and jvp, and users' rules g
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from ..backends.leaving import contextmanager
 from ..backends.threads import Local
 from .tensor import Tensor, wrap
 
@@ -25,8 +25,9 @@ _here = _Here()
 @contextmanager
 def as_it_is() -> Iterator[None]:
     """In this thread everything is shown itself: for tests of whether a rule writes into it."""
-    before, _here.as_it_is = _here.as_it_is, True
+    before = _here.as_it_is
     try:
+        _here.as_it_is = True
         yield
     finally:
         _here.as_it_is = before

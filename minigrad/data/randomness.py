@@ -102,7 +102,7 @@ class numbers_of:
 
     def __enter__(self) -> "numbers_of":
         self.outer = _here.numbers, random.own_of_thread()
-        _makes_rows(1)
+        _begins(self)
         self._use(self.numbers)
         return self
 
@@ -119,14 +119,14 @@ class numbers_of:
         _here.numbers = numbers
         random.set_own_of_thread(numbers)
 
-    @left_always(lambda block: _here.numbers is block.numbers)
+    @left_always(lambda block: block in _makers)
     def __exit__(self, *exc: object) -> None:
         _here.numbers, own = self.outer
         random.set_own_of_thread(own)
         self.numbers.is_over = True
         for shared_one in (of_numpy, of_python):
             shared_one.turn_back()
-        _makes_rows(-1)
+        _ends(self)
 
 
 class _Shared:
@@ -322,36 +322,36 @@ class _OfPython(_Shared):
 
 
 of_numpy, of_python = _OfNumPy(), _OfPython()
-_count = 0  # who makes rows now
+_makers: set[Any] = set()  # who makes rows now
 _counting = Lock()
 
 
-def _makes_rows(more: int) -> None:
-    global _count
+def _begins(maker: Any) -> None:
     with _counting:
-        if _count == 0:
+        is_first = not _makers
+        _makers.add(maker)
+        if is_first:
             of_numpy.install()
             of_python.install()
-        _count += more
-        if _count == 0:
+
+
+def _ends(maker: Any) -> None:
+    with _counting:
+        if _makers <= {maker}:
             of_python.uninstall()
             of_numpy.uninstall()
+        _makers.discard(maker)
 
 
 class shared:
     """Inside, somebody in this process makes rows."""
 
-    is_entered = False
-
     def __enter__(self) -> None:
-        _makes_rows(1)
-        self.is_entered = True
+        _begins(self)
 
-    @left_always(lambda block: block.is_entered)
+    @left_always(_makers.__contains__)
     def __exit__(self, *exc: object) -> None:
-        if self.is_entered:
-            self.is_entered = False
-            _makes_rows(-1)
+        _ends(self)
 
 
 def begin_process() -> None:
@@ -360,4 +360,4 @@ def begin_process() -> None:
     _counting = Lock()
     for one in (of_numpy, of_python):
         one.lock, one.is_turned = Lock(), False
-    _makes_rows(1)
+    _begins(_process)

@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ..backends.leaving import contextmanager, ended_by
 from . import randomness
 
 _here = threading.local()  # .worker: what this thread or process works for
@@ -107,11 +108,11 @@ def ctrl_c_held_back() -> Iterator[None]:
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
-        yield
+        with ended_by(lambda: signal.signal(signal.SIGINT, before)):
+            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+            yield
     finally:
-        signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
 

@@ -11,7 +11,6 @@ It is copied into its bucket; when a bucket is full, and all before it have been
 over the ranks is started and runs beside the rest of the backward. The end of the backward waits.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module, device_of
+from ..backends.leaving import contextmanager
 from ..core import events, hooks
 from ..core.errors import describe
 from ..core.modes import is_grad_enabled
@@ -134,7 +134,7 @@ class DataParallel(Module):
         watch.phase("loss or backward" if self.training else "what follows the forward")
         return y
 
-    @contextlib.contextmanager
+    @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Inside, backwards add to this rank's `.grad` alone; the next one outside averages all."""
         before, self.synchronizes = self.synchronizes, False

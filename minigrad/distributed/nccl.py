@@ -5,7 +5,6 @@ they run beside what the current stream does next. `request.wait_on_stream()` ma
 stream wait for one of them, without stopping the host.
 """
 
-import contextlib
 import multiprocessing
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import require_gpu
+from ..backends.leaving import contextmanager
 from .errors import DistributedError
 from .transport import Request, Transport
 
@@ -77,7 +77,7 @@ def _end_store() -> None:
             child.terminate()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _ended_after(timeout: float, who: str) -> Iterator[None]:
     """End the process when the block takes longer: NCCL waits for missing ranks for ever."""
 

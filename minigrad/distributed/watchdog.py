@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
 from . import witness
 
@@ -62,7 +63,7 @@ class Watchdog:
             self._phase = name
             self._write()
 
-    @contextlib.contextmanager
+    @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Around a wait for other ranks."""
         if self._comm is None:

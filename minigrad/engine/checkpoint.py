@@ -18,7 +18,7 @@ from numbers import Integral
 from typing import Any
 
 from ..backends import random
-from ..backends.leaving import contextmanager
+from ..backends.leaving import contextmanager, ended_by
 from ..core import modes
 from ..core.errors import describe
 from ..core.saving import Saver
@@ -37,11 +37,10 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     By default a checkpoint stops when it has what the backward needs; a difference that comes only
     after that goes unnoticed, and has no effect.
     """
-    before = _early_stop.set(bool(enable))
-    try:
+    before = _early_stop.get()
+    with ended_by(lambda: _early_stop.set(before)):
+        _early_stop.set(bool(enable))
         yield
-    finally:
-        _early_stop.reset(before)
 
 
 def checkpoint(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..backends.leaving import contextmanager
+from ..backends.leaving import contextmanager, ended_by
 from ..backends.threads import Local
 
 _local = Local()
@@ -70,11 +70,10 @@ def last_report() -> Report | None:
 @contextmanager
 def detailed() -> Iterator[None]:
     """Inside, this thread's parallel backwards also measure what each place computes (Lane.cpu)."""
-    _local.detail = True
-    try:
+    before = detail_wanted()
+    with ended_by(lambda: setattr(_local, "detail", before)):
+        _local.detail = True
         yield
-    finally:
-        _local.detail = False
 
 
 def detail_wanted() -> bool:

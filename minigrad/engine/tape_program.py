@@ -7,6 +7,7 @@ place and makes those calls; no node, tensor or graph exists while it runs.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
+from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..core import hooks, versions
 from ..core.errors import TapeError, about, describe
@@ -358,13 +360,17 @@ class _generators_kept:
 
     def __init__(self, entry: Entry):
         self.own = entry.params.get("generator")
+        self.is_entered = False
 
     def __enter__(self) -> None:
         self.states = random.get_state(), np.random.get_state()
         self.own_state = None if self.own is None else self.own.bit_generator.state
+        self.is_entered = True
 
+    @left_always(attrgetter("is_entered"))
     def __exit__(self, *exc: object) -> None:
         random.set_state(self.states[0])
         np.random.set_state(self.states[1])
         if self.own is not None:
             self.own.bit_generator.state = self.own_state
+        self.is_entered = False

@@ -7,7 +7,7 @@ among its attributes.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..backends.leaving import contextmanager
+from ..backends.leaving import contextmanager, ended_by
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
@@ -89,14 +89,16 @@ def _replaced(module: Any, given: dict, tie_weights: bool, strict: bool) -> Iter
             else f"functional_call: strict=True, and no value is given for {missing}"
         )
     before = [(*slots[path], slots[path][0][slots[path][1]]) for path in values]
-    try:
+
+    def put_back() -> None:
+        for attributes, name, value in before:
+            attributes[name] = value
+
+    with ended_by(put_back):
         for path, value in values.items():
             attributes, name = slots[path]
             attributes[name] = value if isinstance(value, Tensor) else as_tensor(value)
         yield
-    finally:
-        for attributes, name, value in before:
-            attributes[name] = value
 
 
 def _with_tied(slots: dict, given: dict) -> dict:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from ..backends import unfinished
+from ..backends.leaving import contextmanager
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -21,7 +22,7 @@ def write_whole(path: str, text: str) -> None:
         file.write(text)
 
 
-@contextlib.contextmanager
+@contextmanager
 def written_whole(path: str) -> Iterator[TextIO]:
     """A file to write to, which takes its name only when the block ends without an error."""
     mode = _mode(path)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..backends import unfinished
+from ..backends.leaving import contextmanager
 
 
 def target_of(path: str | os.PathLike) -> Path:
@@ -22,7 +23,7 @@ def target_of(path: str | os.PathLike) -> Path:
     return target
 
 
-@contextlib.contextmanager
+@contextmanager
 def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
     """The name of a file to write, which takes `path`'s place when the block ends without error.
 

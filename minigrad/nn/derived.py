@@ -8,7 +8,7 @@ besides. Other modules of the class are left alone; copies and pickles are of th
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..backends.leaving import contextmanager
+from ..backends.leaving import contextmanager, ended_by
 from ..backends.threads import Local
 from ..core.caches import cached as kept
 from ..core.modes import state
@@ -34,7 +34,7 @@ class Derivation:
 class _Values(Local):
     """What has been computed inside `cached()`, by module, name and whether it is recorded."""
 
-    depth = 0  # of its blocks
+    blocks: tuple = ()  # those that this thread is in
     found: dict[tuple[int, str, bool], Any]
 
 
@@ -47,15 +47,18 @@ def cached() -> Iterator[None]:
 
     What changes its tensors meanwhile is not seen before the end of the block.
     """
-    if not _values.depth:
-        _values.found = {}
-    _values.depth += 1
-    try:
+    mine = object()
+
+    def end() -> None:
+        _values.blocks = tuple([block for block in _values.blocks if block is not mine])
+        if not _values.blocks:
+            _values.found = {}
+
+    with ended_by(end):
+        if not _values.blocks:
+            _values.found = {}
+        _values.blocks = (*_values.blocks, mine)
         yield
-    finally:
-        _values.depth -= 1
-        if not _values.depth:
-            del _values.found
 
 
 def derive(module: Module, name: str, rule: Callable[[Module], Tensor]) -> None:
@@ -81,7 +84,7 @@ def underive(module: Module, name: str) -> None:
 
 def _forget(module: Module, name: str) -> None:
     """What has been computed of this name inside `cached()`, with or without a history."""
-    if _values.depth:
+    if _values.blocks:
         for recorded in (False, True):
             _values.found.pop((id(module), name, recorded), None)
 
@@ -112,7 +115,7 @@ def _computing(base: type, names: tuple[str, ...]) -> type:
 def _property(name: str) -> property:
     def read(module: Any) -> Any:
         rule = rules_of(module)[name]
-        if not _values.depth:
+        if not _values.blocks:
             return rule(module)
         key = id(module), name, state.recording
         if key not in _values.found:

@@ -8,8 +8,10 @@ one behind it, and the hooks sit on the nodes of these (core/hooks.py).
 import warnings
 import weakref
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
+from ..backends.leaving import left_always
 from ..core.caches import cached
 from ..core.errors import HookError, describe
 from ..core.primitive import Primitive
@@ -22,6 +24,8 @@ class Hook:
     owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run. It
     is known weakly, so that its arrays are freed as soon as it is dropped, as without hooks.
     """
+
+    is_entered = False
 
     def __init__(
         self,
@@ -57,8 +61,10 @@ class Hook:
         vars(self).update(state, _owner=weakref.ref(owner) if owner is not None else lambda: None)
 
     def __enter__(self) -> "Hook":
+        self.is_entered = True
         return self
 
+    @left_always(attrgetter("is_entered"))
     def __exit__(self, *exc: object) -> None:
         self.remove()
 

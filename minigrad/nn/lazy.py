@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..backends import random
+from ..backends.leaving import ended_by
 from ..core import modes
 from ..core.tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -112,13 +113,10 @@ class _Lazy(Module):
         """The layer; its draws are the module's, and no example's inside vmap, nor those that a
         checkpoint, which finds the layer made, repeats.
         """
-        own, of_vmap = modes.state.__dict__, modes.state.randomness
-        modes.state.randomness = None
-        try:
-            with random.apart():
-                return self.layer(features, **given)
-        finally:
-            own["randomness"] = of_vmap
+        of_vmap = modes.state.randomness
+        with ended_by(lambda: modes.state.set({"randomness": of_vmap})), random.apart():
+            modes.state.randomness = None
+            return self.layer(features, **given)
 
     def _layer_in(self, state: Mapping[str, Any], prefix: str) -> Module:
         names = [name for name in ("weight", "running_mean") if prefix + name in state]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..backends.leaving import ended_by
 from ..core import modes
 from ..core.tensor import Tensor
 
@@ -46,16 +47,18 @@ def _result_shapes(module: Any, inputs: tuple) -> dict[int, str]:
     def note(part: Any, _: tuple, result: Any) -> None:
         shapes.setdefault(id(part), _shape(result))
 
-    handles = [part.register_forward_hook(note) for part in parts]
-    training = [part.training for part in parts]
-    try:
+    before = [(part, part._hooks, part.training) for part in parts]
+
+    def put_back() -> None:
+        for part, hooks, training in before:
+            part._hooks, part.training = hooks, training
+
+    with ended_by(put_back):
+        for part in parts:
+            part.register_forward_hook(note)
         module.eval()
         with modes.no_grad():
             module(*inputs)
-    finally:
-        for handle, part, was in zip(handles, parts, training, strict=True):
-            handle.remove()
-            part.training = was
     return shapes
 
 

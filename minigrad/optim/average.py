@@ -1,9 +1,10 @@
 """An exponential moving average of parameters: what is evaluated and saved in place of the last."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from ..backends.leaving import contextmanager
+from ..backends.leaving import contextmanager, ended_by
 from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
@@ -49,11 +50,9 @@ class EMA:
     def applied(self) -> Iterator[None]:
         """`with ema.applied():` the parameters hold their averages, afterwards their own values."""
         own = [p.data.copy() for p in self.params]
-        try:
+        with ended_by(partial(self._write, own)):
             self._write(self.averages)
             yield
-        finally:
-            self._write(own)
 
     def _write(self, values: list) -> None:
         for p, value in zip(self.params, values, strict=True):

@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..backends.leaving import ended_by
 from ..core import create
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
@@ -141,18 +142,20 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
     layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
     if not layers:
         return
-    before = [layer.momentum for layer in layers]
+    before = [(layer, layer.momentum) for layer in layers]
     modes = [(module, module.training) for module in model.modules()]
-    model.train()
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # even averages
-    try:
-        for batch in loader:
-            x = batch[0] if isinstance(batch, tuple | list) else batch
-            model(x if device is None else x.to(device))
-    finally:
-        for layer, momentum in zip(layers, before, strict=True):
+
+    def put_back() -> None:
+        for layer, momentum in before:
             layer.momentum = momentum
         for module, training in modes:
             module.training = training
+
+    with ended_by(put_back):
+        model.train()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # even averages
+        for batch in loader:
+            x = batch[0] if isinstance(batch, tuple | list) else batch
+            model(x if device is None else x.to(device))

@@ -1,49 +1,128 @@
 """A program: interrupts blocks before each of their instructions, and prints what was left on."""
 
+import contextlib
+import dis
+import functools
 import json
+import os
+import random as pythons
+import signal
 import sys
+import tempfile
 
 import numpy as np
 
 import minigrad as mg
-from minigrad.backends import random
-from minigrad.core import deterministic, events, modes
-from minigrad.data import randomness
+from minigrad import func, nn
+from minigrad.backends import blas, random
+from minigrad.backends.locks import Lock
+from minigrad.core import cuts, deterministic, events, modes
+from minigrad.data import randomness, workers
+from minigrad.engine import report
+from minigrad.engine.checkpoint import _early_stop
+from minigrad.nn import derived
+from minigrad.optim import average
 from tests.core.test_interrupts import BLOCKS, recomputed, stop_listening
 
+OURS = (os.path.dirname(mg.__file__), __file__, contextlib.__file__)
 
-def at_instruction(at, run):
-    """Runs with KeyboardInterrupt before the `at`-th instruction of Python code.
 
-    (the place, the error, how many instructions there were); None, None where there are fewer. An
-    interrupt of the interpreter's own comes at some of them only: this is more than can happen.
+def traced(run, tell):
+    """Runs; tell(frame) before each instruction of Python code of ours. The error, if any.
+
+    An interrupt of the interpreter's own comes before some of them only: this is more than can
+    happen.
     """
-    left, where, caught = at, None, None
 
     def trace(frame, event, _):
-        nonlocal left, where
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
         frame.f_trace_opcodes = True
         if event in ("opcode", "return"):
-            left -= 1
-            if left == 0:
-                where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-                raise KeyboardInterrupt
+            tell(frame)
         return trace
 
-    before, report = sys.gettrace(), sys.unraisablehook
-    sys.unraisablehook = lambda it: None  # where an object dies
+    before, hook = sys.gettrace(), sys.unraisablehook
+    sys.unraisablehook = lambda it: None  # what is raised where an object dies
     sys.settrace(trace)
     try:
         run()
     except KeyboardInterrupt as error:
-        caught = error  # and with it the frames that it came through, as a notebook does
+        return error  # and with it the frames that it came through, as a notebook keeps them
     finally:
         sys.settrace(before)
-        sys.unraisablehook = report
-    return where, caught, at - left
+        sys.unraisablehook = hook
 
 
-def modes_now():
+def instructions_of(run):
+    """For each instruction the place among all that are run at which it is run first.
+
+    Of a long run those alone at which an interrupt may come.
+    """
+    places, count = {}, 0
+
+    def tell(frame):
+        nonlocal count
+        count += 1
+        places.setdefault((frame.f_code, frame.f_lasti), count)
+
+    traced(run, tell)
+    long = len(places) > 600
+    return sorted(at for place, at in places.items() if not long or may_come(*place))
+
+
+def interrupted(at, run):
+    """Runs with KeyboardInterrupt at the `at`-th instruction: the place, and the error."""
+    left, place = at, None
+
+    def tell(frame):
+        nonlocal left, place
+        left -= 1
+        if left == 0:
+            place = frame.f_code, frame.f_lasti, frame.f_lineno
+            raise KeyboardInterrupt
+
+    error = traced(run, tell)
+    return place, error
+
+
+@functools.cache
+def may_come(code, at):
+    """Whether the interpreter looks for an interrupt there: where a function begins, where a loop
+    goes back, and behind a call, where it is raised as if by the call.
+    """
+    found = dis.Bytecode(code)
+
+    def handler(offset):
+        return next((it.target for it in found.exception_entries if it.start <= offset < it.end), 0)
+
+    listed = list(found)
+    i = next((i for i, instruction in enumerate(listed) if instruction.offset == at), 0)
+    last = listed[i - 1]
+    behind = last.opname.startswith("CALL") and handler(last.offset) == handler(at)
+    return behind or listed[i].opname in ("RESUME", "JUMP_BACKWARD")
+
+
+LOCKS = {
+    f"{name}.{key}": (module, key)
+    for name, module in list(sys.modules.items())
+    if name.startswith("minigrad") and module is not None
+    for key, value in list(vars(module).items())
+    if isinstance(value, type(Lock()))
+}
+
+
+def given_back():
+    """The locks that are held, and lets go of them."""
+    held = []
+    for name, (module, key) in LOCKS.items():
+        while getattr(module, key)._is_owned():
+            getattr(module, key).release()
+            held.append(name)
+    return held
+
+
+def now():
     modes.state.set({})
     return {
         **modes.state.all(),
@@ -51,7 +130,22 @@ def modes_now():
         "draws": random._here.draws,
         "deterministic": deterministic.required,
         "row": randomness._here.numbers is randomness._process,
-        "np.random": str(np.random.get_state()),
+        "rows made": len(randomness._makers),
+        "np.random": hash(np.random.get_state()[1].tobytes()),
+        "random": pythons.getstate(),
+        "mg": str(random.get_state()["host"]),
+        "early stop": _early_stop.get(),
+        "blas": (blas.threads(), len(blas._holders)),
+        "processors": os.sched_getaffinity(0),
+        "buffer": np.getbufsize(),
+        "accelerated": mg.is_accelerated(),
+        "Ctrl-C": signal.getsignal(signal.SIGINT),
+        "derived": derived._values.blocks,
+        "detail": report.detail_wanted(),
+        "model": [(p.data.tolist(), type(p)) for p in MODEL.parameters()],
+        "training": [module.training for module in MODEL.modules()],
+        "momentum": MODEL[1].momentum,
+        "module hooks": [module._hooks for module in MODEL.modules()],
     }
 
 
@@ -66,15 +160,45 @@ class Squared(mg.Function):
         return 2 * ctx.saved_tensors[0] * g
 
 
+X = mg.ones(3, requires_grad=True)
+ROWS = mg.ones(4, 3)
+MODEL = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+OWN = np.random.default_rng(0)
+AVERAGES = average.EMA(MODEL.parameters(), 0.5)
+
+
 MORE_BLOCKS = {
-    **{name: make for name, make in BLOCKS.items() if name != "event_log"},
+    **BLOCKS,
+    "enable_grad": lambda path: mg.enable_grad(),
+    "inference_mode(False)": lambda path: mg.inference_mode(False),
     "deterministic": lambda path: mg.deterministic(),
-    "set_checkpoint_early_stop": lambda path: mg.set_checkpoint_early_stop(False),
+    "save_on_cpu": lambda path: mg.save_on_cpu(),
+    "save_on_disk": lambda path: mg.save_on_disk(),
+    "allow_mutation_on_saved_tensors": lambda path: mg.allow_mutation_on_saved_tensors(),
     "disable_saved_tensors_hooks": lambda path: mg.disable_saved_tensors_hooks("none here"),
+    "set_checkpoint_early_stop": lambda path: mg.set_checkpoint_early_stop(False),
     "noted": lambda path: random.noted(),
+    "apart": lambda path: random.apart(),
     "repeated": lambda path: random.repeated([]),
     "numbers_of": lambda path: randomness.numbers_of(1, 2, 3),
+    "shared": lambda path: randomness.shared(),
+    "ctrl_c_held_back": lambda path: workers.ctrl_c_held_back(),
+    "small_buffer": lambda path: cuts.small_buffer(),
+    "one_thread": lambda path: blas.one_thread(),
+    "detailed": lambda path: report.detailed(),
+    "derived.cached": lambda path: derived.cached(),
+    "EMA.applied": lambda path: AVERAGES.applied(),
 }
+
+
+def entered(make):
+    def run():
+        with tempfile.TemporaryDirectory() as folder:
+            block = make(os.path.join(folder, "log.jsonl"))
+            with block:
+                pass
+
+    return run
 
 
 def entered_twice(make):
@@ -88,43 +212,74 @@ def entered_twice(make):
     return run
 
 
-def entered(make):
-    def run():
-        with make(None):
-            pass
-
-    return run
+@mg.no_grad()
+def steps():
+    yield X * 2
+    yield X * 3
 
 
-LONG = ("profile", "record_backward", "numbers_of")
+def in_parallel():
+    y = (mg.exp(X) * X).sum()
+    mg.grad(y, X, engine="parallel", workers=2, min_work=0)
+
+
+def replaced():
+    given = {name: mg.ones(*p.shape) for name, p in MODEL.named_parameters()}
+    func.functional_call(MODEL, given, (ROWS,))
+
+
+CALLS = {
+    "Function": lambda: Squared.apply(X).sum().backward(),
+    "checkpoint": recomputed,
+    "loader": lambda: list(mg.data.DataLoader([1, 2, 3], 2, generator=OWN)),
+    "grad": lambda: func.grad(lambda x: (x * x).sum())(mg.ones(3)),
+    "vmap": lambda: func.vmap(lambda x: x * x)(mg.ones(3)),
+    "decorated by no_grad": lambda: mg.no_grad()(np.exp)(X),
+    "decorated by autocast": lambda: mg.autocast(mg.float16)(np.matmul)(ROWS, X),
+    "decorated by set_grad_enabled": mg.set_grad_enabled(False)(lambda: X * 2),
+    "a generator decorated": lambda: list(steps()),
+    "parallel": in_parallel,
+    "functional_call": replaced,
+    "update_bn": lambda: mg.optim.swa_utils.update_bn([ROWS], MODEL),
+    "summary": lambda: MODEL.summary(ROWS),
+}
 AT_EVERY_INSTRUCTION = {
-    **{name: (entered(make), 5 if name in LONG else 1) for name, make in MORE_BLOCKS.items()},
+    **{name: entered(make) for name, make in MORE_BLOCKS.items()},
     **{
-        f"{name}, one object twice": (entered_twice(BLOCKS[name]), 1)
+        f"{name}, one object twice": entered_twice(BLOCKS[name])
         for name in ("no_grad", "inference_mode", "autocast", "scope", "saved_tensors_hooks")
     },
-    "Function": (lambda: Squared.apply(mg.ones(3, requires_grad=True)).sum().backward(), 53),
-    "checkpoint": (recomputed, 173),
-    "loader": (lambda: list(mg.data.DataLoader([1, 2, 3], 2)), 61),
+    **CALLS,
 }
 
 
-def left_on(run, step):
+def left_on(run):
     """{"left on": place -> what is not as it was, "interrupts": how many there were}."""
     for _ in range(3):
         run()  # what is made once is there
-    before, after, interrupts = modes_now(), {}, 0
-    _, _, count = at_instruction(-1, run)
-    for at in range(1, count + 1, step):
-        where, error, _ = at_instruction(at, run)
-        interrupts += error is not None
-        now = modes_now()
-        if now != before:
-            after[where] = {key: str(value) for key, value in now.items() if value != before[key]}
-            modes.state.__dict__.clear()
-            stop_listening()
+    after, interrupts = {}, 0
+    for at in instructions_of(run):
+        before = now()
+        place, error = interrupted(at, run)
+        if place is None:
+            continue
+        interrupts += 1
+        held, found = given_back(), now()
+        wrong = {key: str(x)[:200] for key, x in found.items() if x != before[key]}
+        if held and may_come(*place[:2]):  # between the instructions of `with lock:` none comes
+            wrong["locks"] = held
+        if wrong:
+            after[f"{place[0].co_qualname}, line {place[2]}"] = wrong
+            put_back(before)
     return {"left on": after, "interrupts": interrupts}
 
 
+def put_back(before):
+    """So that one leak is not found again at each instruction that follows."""
+    modes.state.set({name: before[name] for name in modes.state.all()})
+    stop_listening()
+
+
 if __name__ == "__main__":
-    json.dump({name: left_on(*how) for name, how in AT_EVERY_INSTRUCTION.items()}, sys.stdout)
+    chosen = sys.argv[1:] or AT_EVERY_INSTRUCTION
+    json.dump({name: left_on(AT_EVERY_INSTRUCTION[name]) for name in chosen}, sys.stdout)
