@@ -27,8 +27,8 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.backends import blas, heap, pool, processors
-from minigrad.core.graph import reachable
-from minigrad.engine.work import cost_of
+from minigrad.engine.graph import reachable
+from minigrad.parallel.work import cost_of
 
 _leaves: list[mg.Tensor] = []  # of the workload built last: a graph knows its leaves only weakly
 

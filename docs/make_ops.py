@@ -16,8 +16,8 @@ from typing import Any
 import minigrad
 import minigrad.ops
 import minigrad.testing.samples  # registers the specs
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import numpy_table, op
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import numpy_table, op
 from minigrad.testing.spec import specs
 
 listed = runpy.run_path(str(Path(__file__).with_name("two_columns.py")))["listed"]

@@ -40,6 +40,7 @@ from . import (
     on_gpu,
     ops,
     optim,
+    parallel,
     special,
     stats,
     train,
@@ -50,17 +51,17 @@ from .backends.random import generator, manual_seed
 from .backends.random import get_state as get_rng_state
 from .backends.random import set_state as set_rng_state
 from .compiled import accelerate, is_accelerated
-from .core import errors
-from .core.autocast import autocast
-from .core.caches import cache_stats, clear_caches
-from .core.create import *
-from .core.custom import Function, once_differentiable
-from .core.deterministic import *
-from .core.draws import *
-from .core.events import scope
-from .core.extension import extension, extensions
-from .core.hooks import register_multi_grad_hook
-from .core.modes import (
+from .courtesy import explain as errors
+from .modes.autocast import autocast
+from .backends.caches import cache_stats, clear_caches
+from .tensor_api.create import *
+from .custom.custom import Function, once_differentiable
+from .modes.deterministic import *
+from .tensor_api.draws import *
+from .engine.events import scope
+from .custom.extension import extension, extensions
+from .modes.hooks import register_multi_grad_hook
+from .engine.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -68,33 +69,26 @@ from .core.modes import (
     no_grad,
     set_grad_enabled,
 )
-from .core.primitive import composite, elementwise, primitive
-from .core.saving import is_recomputing
-from .core.spelling import Elsewhere as _Elsewhere, absences as _absences
-from .core.session import Session, clear_grads
-from .core.tensor import Tensor
-from .engine.anomaly import detect_anomaly
+from .engine.primitive import composite, elementwise, primitive
+from .modes.saving import is_recomputing
+from .courtesy.spelling import Elsewhere as _Elsewhere, absences as _absences
+from .modes.session import Session, clear_grads
+from .engine.tensor import Tensor
+from .modes.anomaly import detect_anomaly
 from .engine.api import backward, grad
-from .engine.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
+from .modes.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 from .engine.gradients import GradStore, gradients
 from .fusion import fuse
-from .engine.saved_hooks import (
+from .modes.saved_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
     save_on_cpu,
     save_on_disk,
     saved_tensors_hooks,
 )
-from .engine.tape import Tape
-from .instrument import (
-    DeviceTimes,
-    dump_graph,
-    event_log,
-    graph_dict,
-    graph_text,
-    profile,
-    record_backward,
-)
+from .tape.tape import Tape
+from .instrument import DeviceTimes, dump_graph, graph_dict, graph_text, record_backward
+from .instrument import event_log, profile
 from .instrument.environment import start as _start_instruments
 from .io import load, save
 from . import distributed

@@ -4,9 +4,9 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
-from .core.errors import teaching
-from .core.spelling import absences as _absences
-from .core.tensor import Tensor
+from .courtesy.explain import teaching
+from .courtesy.spelling import absences as _absences
+from .engine.tensor import Tensor
 from .ops.fft import (
     fft,
     fft2,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .core.errors import teaching
-from .core.registry import numpy_table, op
-from .core.spelling import absences as _absences
+from .courtesy.explain import teaching
+from .courtesy.spelling import absences as _absences
+from .engine.registry import numpy_table, op
 from .ops.calculus import cross
 from .ops.einsum import multi_dot
 from .ops.linalg import (

@@ -10,9 +10,9 @@ mg.special.erf(t), recorded. scipy.special.logsumexp and softmax are not ufuncs;
 
 from typing import Any
 
-from .core.errors import teaching
-from .core.registry import op, scipy_table
-from .core.spelling import absences as _absences
+from .courtesy.explain import teaching
+from .courtesy.spelling import absences as _absences
+from .engine.registry import op, scipy_table
 from .ops import (
     cbrt,
     digamma,

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import special
-from .core.registry import op
-from .core.spelling import absences as _absences
+from .courtesy.spelling import absences as _absences
+from .engine.registry import op
 from .ops.elementwise.probability import normal_density, two_powers
 from .stats_base import (
     HALF_LOG_2PI,

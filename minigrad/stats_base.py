@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .backends.dtypes import common_dtype
-from .core.errors import of_call
-from .core.registry import op
+from .courtesy.explain import of_call
+from .engine.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import standard_score
 
@@ -105,7 +105,7 @@ class Distribution:
 
 
 def _teaching(fn: Callable) -> Callable:
-    """The method, whose errors show its call: see `teaching` of core/errors.py."""
+    """The method, whose errors show its call: see `teaching` of courtesy/explain.py."""
 
     @wraps(fn)
     def method(self: Distribution, *args: Any, **kwargs: Any) -> Any:

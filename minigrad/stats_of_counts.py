@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import special
-from .core.registry import op
+from .engine.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import two_powers
 from .stats_base import Distribution

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import special
 from .backends.dtypes import finfo
-from .core.registry import op
+from .engine.registry import op
 from .stats_base import HALF_LOG_2PI, Continuous, inside_of, quantile, standard
 
 _LARGE = 1e6

@@ -17,9 +17,9 @@ import numpy as np
 from . import nn
 from .backends import random
 from .backends.leaving import ended_by
-from .core.errors import describe
-from .core.modes import no_grad
-from .core.tensor import Tensor
+from .courtesy.explain import describe
+from .engine.modes import no_grad
+from .engine.tensor import Tensor
 from .io import load, save
 from .io.files import check_name
 from .optim import Optimizer

@@ -17,8 +17,8 @@ import pytest
 
 import minigrad
 import minigrad.testing.samples  # registers the specs
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import op
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import op
 from minigrad.testing.spec import specs
 
 ROOT = Path(__file__).parents[1]

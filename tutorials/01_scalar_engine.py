@@ -276,7 +276,7 @@ assert [t.grad.item() for t in (ta, tb, tc)] == [v.grad for v in (a, b, c)]
 # Now the source. What a `Value` keeps is a **`Node`**, one for each recorded call:
 
 # %%
-from minigrad.core import graph
+from minigrad.engine import graph
 
 print(inspect.getsource(graph.Node))
 

@@ -23,8 +23,8 @@ import numpy as np
 from IPython.display import display
 
 import minigrad as mg
-from minigrad.core import graph
-from minigrad.core.graph import Leaf, backward_order, reachable
+from minigrad.engine import graph
+from minigrad.engine.graph import Leaf, backward_order, reachable
 
 mg.show_versions()
 mg.manual_seed(0)

@@ -57,8 +57,8 @@ print("the third derivative was made by", curves[-1].grad_fn)
 # that feeds rules in a recorded backward:
 
 # %%
-from minigrad.core.plan import Plan
 from minigrad.engine import api
+from minigrad.engine.plan import Plan
 
 print(inspect.getsource(api._pull_recorded))
 print(inspect.getsource(Plan.linked))

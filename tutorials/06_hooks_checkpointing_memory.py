@@ -28,8 +28,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import minigrad as mg
-from minigrad.core import hooks, versions
-from minigrad.engine import checkpoint, saved_hooks
+from minigrad.engine import versions
+from minigrad.modes import checkpoint, hooks, saved_hooks
 
 mg.show_versions()
 mg.manual_seed(0)
@@ -144,9 +144,9 @@ y = x
 for w in weights:
     y = mg.tanh(y @ w)
 loss = (y * y).sum()
-mg.core.events.listen(one_more)
+mg.engine.events.listen(one_more)
 loss.backward()
-mg.core.events.unlisten(one_more)
+mg.engine.events.unlisten(one_more)
 
 figure, axes = plt.subplots(figsize=(6.5, 2.2))
 axes.barh(range(8), [ready_at[i] for i in range(8)], color="#4477aa")

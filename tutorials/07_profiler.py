@@ -412,7 +412,7 @@ display(SVG(roof.svg()))
 #    squarings gained.
 # 3. Plant a fault of your own: compute the penalty three times and take the mean. Show that the
 #    profile names its line.
-# 4. Write a listener of your own, with `mg.core.events.listen(fn)`, that counts the bytes of all
+# 4. Write a listener of your own, with `mg.engine.events.listen(fn)`, that counts the bytes of all
 #    results of all forward ops, and compare the first and the last version with it.
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
@@ -455,11 +455,11 @@ def bytes_made(module):
         if event[0] == "forward":
             made += sum(y.nbytes for y in event[6] if y is not None)
 
-    mg.core.events.listen(hear)
+    mg.engine.events.listen(hear)
     try:
         run(module, 2)
     finally:
-        mg.core.events.unlisten(hear)
+        mg.engine.events.unlisten(hear)
     return made
 
 

@@ -35,7 +35,7 @@ from minigrad_profiler.compare_model import Model
 
 import minigrad as mg
 from minigrad.backends import blas
-from minigrad.engine import scheduler
+from minigrad.parallel import scheduler
 
 mg.show_versions()
 mg.manual_seed(0)
@@ -291,7 +291,7 @@ figure.tight_layout()
 # forecast. A graph that comes again is judged by what both ways have really taken.
 
 # %%
-from minigrad.engine import work
+from minigrad.parallel import work
 
 print(inspect.getsource(work.Estimate.forecast))
 loss, leaves = towers(8, 3, 16, 16)

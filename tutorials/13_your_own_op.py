@@ -370,7 +370,7 @@ print("gradcheck rightly disagrees:", gradcheck(
 # doorway.
 
 # %%
-from minigrad.core import custom
+from minigrad.custom import custom
 
 print(inspect.getsource(custom.Function.apply))
 

@@ -10,8 +10,8 @@ for x, target in batches:
     scaler.update()
 """
 
-from ..core.autocast import CastEvent, autocast, is_autocast_enabled
-from ..core.spelling import absences as _absences
+from ..courtesy.spelling import absences as _absences
+from ..modes.autocast import CastEvent, autocast, is_autocast_enabled
 from .scaler import GradScaler
 
 __all__ = ["CastEvent", "GradScaler", "autocast", "is_autocast_enabled"]

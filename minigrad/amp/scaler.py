@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..core.tensor import Tensor, wrap
+from ..engine.tensor import Tensor, wrap
 from ..optim.optimizer import Optimizer
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"

@@ -15,7 +15,7 @@ The extensions are here too, as `linalg` and `fft`. The conformance suite of the
 
 import sys
 
-from ..core.registry import engine
+from ..engine.registry import engine
 from . import creation, dtypes, elementwise, fft, linalg, manipulation, reductions
 from .creation import *
 from .dtypes import *

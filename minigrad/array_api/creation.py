@@ -4,10 +4,10 @@ from typing import Any
 
 from ..backends.device import device_of, resolve
 from ..backends.dtypes import resolve_dtype
-from ..core import create
-from ..core.registry import op
-from ..core.tensor import Tensor, raw
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
 from ..ops.axes import constant_array
+from ..tensor_api import create
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import dtypes
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 
 __all__ = [
     "__array_namespace_info__", "astype", "bool", "can_cast", "complex128", "complex64", "e",

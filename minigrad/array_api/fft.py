@@ -5,8 +5,8 @@ from typing import Any
 
 from ..backends.device import resolve
 from ..backends.dtypes import resolve_dtype
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft",

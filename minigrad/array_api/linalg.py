@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..core.registry import op
+from ..engine.registry import op
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op
-from ..core.tensor import Tensor, raw
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
 
 __all__ = [
     "all", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumulative_prod",

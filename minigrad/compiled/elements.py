@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.graph import Node
-from ..core.primitive import Primitive
-from ..core.registry import op
-from ..engine.tape_trace import Traced
+from ..engine.graph import Node
+from ..engine.primitive import Primitive
+from ..engine.registry import op
 from ..fusion import launch
 from ..fusion.rules import contributions, feed_fused, fused_forward
 from ..fusion.trace import Symbol
+from ..tape.trace import Traced
 from . import install
 from .install import joint_pulls, on_host
 

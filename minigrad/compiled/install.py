@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.implementations import ByDevice
-from ..core.registry import op
+from ..custom.implementations import ByDevice
 from ..engine import serial
-from ..engine.tape_trace import Traced
+from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..ops import image_layout
 from ..ops.conv import tiles
 from ..ops.windows import use_compiled
+from ..tape.trace import Traced
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
 LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import pool
-from ..core.caches import Cache
+from ..backends.caches import Cache
 from ..fusion.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
 from ..ops.blocks import spans
 from . import disk, install, writer

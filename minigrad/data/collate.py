@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.create import as_tensor
-from ..core.tensor import Tensor
+from ..engine.tensor import Tensor
+from ..tensor_api.create import as_tensor
 
 
 def stacked(rows: list) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..core.errors import Told, describe, teaching
-from ..core.tensor import Tensor
+from ..courtesy.explain import Told, describe, teaching
+from ..engine.tensor import Tensor
 
 
 class Dataset(Told):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..core.errors import Checked, describe
+from ..courtesy.explain import Checked, describe
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .randomness import BATCH, ROW, START, STREAM, numbers_of, shared

@@ -7,10 +7,10 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..core.registry import op
-from ..core.saving import is_recomputing
-from ..core.tensor import Tensor, raw
-from ..core.versions import note_write
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
+from ..engine.versions import note_write
+from ..modes.saving import is_recomputing
 from ..nn.module import Module
 from ..nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
 from ..ops.scaling import is_lost, overflow_ignored, power_of_two

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import FormatError
+from ..courtesy.explain import FormatError
 from ..io import load, save
 from ..io.atomic import replaced_whole
 from .ranks import world

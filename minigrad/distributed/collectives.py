@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module, device_of
-from ..core.errors import describe
-from ..core.primitive import Primitive
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.primitive import Primitive
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 from .errors import DistributedError
 from .ranks import device_kind, world
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from ..backends.device import array_module, device_of
 from ..backends.leaving import contextmanager
-from ..core import events, hooks
-from ..core.errors import describe
-from ..core.modes import is_grad_enabled
+from ..courtesy.explain import describe
+from ..engine import events
+from ..engine.modes import is_grad_enabled
 from ..instrument.variables import switch
+from ..modes import hooks
 from ..nn import Module
 from . import buckets, progress
 from .collectives import broadcast_together

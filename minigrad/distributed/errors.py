@@ -1,6 +1,6 @@
 """The one error of this room."""
 
-from ..core.errors import MinigradError
+from ..courtesy.explain import MinigradError
 
 
 class DistributedError(MinigradError, RuntimeError):

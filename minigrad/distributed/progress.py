@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from ..core import events
+from ..engine import events
 from .transport import Request
 
 _SPINS = 20  # questions in a row before the thread sleeps

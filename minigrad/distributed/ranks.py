@@ -17,7 +17,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.threads import Local
-from ..core import events
+from ..engine import events
 from . import mpi
 from .errors import DistributedError
 from .transport import Alone, Request, Transport

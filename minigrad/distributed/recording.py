@@ -12,7 +12,7 @@ import os
 from time import perf_counter_ns
 from typing import Any
 
-from ..core import events
+from ..engine import events
 from ..instrument.event_log import event_log as _event_log
 from .ranks import world
 

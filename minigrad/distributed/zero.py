@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import describe
-from ..core.modes import enable_grad
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.modes import enable_grad
+from ..engine.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import zero_grads
 from ..optim import Optimizer

@@ -1,4 +1,1 @@
-"""How gradients flow back: serial.py first, then parallel.py, and what surrounds them."""
-
-from . import parallel  # importing an engine enters it into passes.engines
-from .report import Lane, Report, last_report
+"""What an op, a node and a tensor are, and how gradients flow back: graph.py first."""

@@ -9,16 +9,23 @@ import numpy as np
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.threads import on_new_stack, stack_runs_out
-from ..core import events, hooks, modes, versions
-from ..core.autocast import paused
-from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, about, describe
-from ..core.graph import Leaf
-from ..core.registry import engine as functions
-from ..core.registry import op
-from ..core.tensor import Tensor, raw, wrap
-from . import anomaly, claims, hooked, serial
+from ..courtesy.explain import (
+    GraphReleasedError,
+    HookError,
+    SeedError,
+    TransformError,
+    about,
+    describe,
+)
+from ..modes import anomaly, hooked, hooks
+from ..modes.autocast import paused
+from . import claims, events, modes, serial, versions
 from .contributions import accumulate
+from .graph import Leaf
 from .passes import Pass, Pull, require_engine, way_of
+from .registry import engine as functions
+from .registry import op
+from .tensor import Tensor, raw, wrap
 
 _AS_IT_IS = nullcontext()
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested

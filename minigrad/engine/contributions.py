@@ -8,11 +8,11 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.locks import Lock
-from ..core.errors import RuleError, about, describe
-from ..core.graph import Leaf, Node
-from ..core.large_pull import PutOff
-from ..core.registry import op
-from ..core.tensor import Tensor, wrap
+from ..courtesy.explain import RuleError, about, describe
+from ..fast.large_pull import PutOff
+from .graph import Leaf, Node
+from .registry import op
+from .tensor import Tensor, wrap
 
 _ndarray = np.ndarray
 _NUMBERS = "biufcV"  # kinds of dtypes; bfloat16 is V

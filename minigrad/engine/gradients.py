@@ -5,10 +5,10 @@ from numbers import Real
 from typing import Any
 
 from ..backends.device import array_module
-from ..core.errors import describe
-from ..core.graph import Leaf
-from ..core.tensor import Tensor, wrap
+from ..courtesy.explain import describe
 from .api import run_backward
+from .graph import Leaf
+from .tensor import Tensor, wrap
 
 
 class GradStore(MutableMapping):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends.pool import is_count
-from ..core.errors import describe
-from ..core.graph import backward_order
+from ..courtesy.explain import describe
+from .graph import backward_order
 
 Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
 engines: dict[str, Callable[["Pass"], None]] = {}

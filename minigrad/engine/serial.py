@@ -1,6 +1,6 @@
 """The serial backward: one loop, newest node first. The oracle of the other engines.
 
-Read `backward_order` in core/graph.py first: it lists every consumer before its producers, and
+Read `backward_order` in engine/graph.py first: it lists every consumer before its producers, and
 each leaf as soon as its gradient is complete. A backward is then a loop: take the next node and the
 cotangent that has been summed for it, let its rules turn that into one contribution for each
 parent, and add these to what has arrived at the parents.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..backends.device import device_of
-from ..core.graph import Leaf, Node, Port
-from ..core.piecewise import LARGE
+from ..ops.blocked import LARGE
 from .contributions import add_into, conform, private, pull_large, require_array
+from .graph import Leaf, Node, Port
 from .passes import Pass, Pull, engines
 
 

@@ -6,7 +6,7 @@ returns the result with the batch axis in front.
 
 from typing import Any
 
-from ..core.registry import op as ops
+from ..engine.registry import op as ops
 from ..ops.axes import axis_of
 from ..ops.batching import align, behind, needs_axes
 

@@ -11,9 +11,9 @@ from math import prod
 from typing import Any
 
 from ..backends.pool import is_count
-from ..core.errors import RuleError, TransformError, describe
-from ..core.registry import op as ops
-from ..core.tensor import Tensor, wrap
+from ..courtesy.explain import RuleError, TransformError, describe
+from ..engine.registry import op as ops
+from ..engine.tensor import Tensor, wrap
 from ..ops.batching import align, each_in_turn
 from . import tree
 from .indices import each_index

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
-from ..core.primitive import Primitive
-from ..core.registry import op as ops
-from ..core.tensor import Tensor
+from ..courtesy.explain import TransformError, describe
+from ..engine.primitive import Primitive
+from ..engine.registry import op as ops
+from ..engine.tensor import Tensor
 from ..ops.axes import on_host
 from ..ops.batching import align
 from ..ops.shape.splitting import unbind
+from ..tensor_api.create import as_tensor
 from . import tree
 from .batching import Batched
 from .levels import require_function

@@ -6,10 +6,10 @@ from typing import Any
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
-from ..core.create import as_tensor
-from ..core.errors import TransformError
-from ..core.registry import op as ops
-from ..core.tensor import Tensor, raw
+from ..courtesy.explain import TransformError
+from ..engine.registry import op as ops
+from ..engine.tensor import Tensor, raw
+from ..tensor_api.create import as_tensor
 from . import tree
 from .batching import vmap
 from .forward import one_each, pushed, pushed_through

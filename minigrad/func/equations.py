@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..core import modes
-from ..core.create import as_tensor
-from ..core.errors import ConvergenceError, TransformError
-from ..core.primitive import Primitive
-from ..core.registry import op as ops
-from ..core.tensor import Tensor, raw, wrap
+from ..courtesy.explain import ConvergenceError, TransformError
+from ..engine import modes
+from ..engine.primitive import Primitive
+from ..engine.registry import op as ops
+from ..engine.tensor import Tensor, raw, wrap
+from ..tensor_api.create import as_tensor
 from . import solvers
 from .batching import vmap
 from .linear_map import linearize

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..core import modes
-from ..core.create import as_tensor
-from ..core.errors import NO_PLAIN_ARRAY, RuleError, TransformError, about, describe
-from ..core.numpy_protocol import warn_of_storing
-from ..core.registry import op as ops
-from ..core.residuals import with_residuals
-from ..core.shown import guarded
-from ..core.tensor import Tensor, detached, wrap
-from ..engine import api
+from ..courtesy.explain import NO_PLAIN_ARRAY, RuleError, TransformError, about, describe
+from ..custom.shown import guarded
+from ..engine import api, modes
+from ..engine.registry import op as ops
+from ..engine.residuals import with_residuals
+from ..engine.tensor import Tensor, detached, wrap
+from ..tensor_api.create import as_tensor
+from ..tensor_api.numpy_protocol import warn_of_storing
 from . import tree
 from .levels import (
     LevelTensor,

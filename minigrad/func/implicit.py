@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable
-from ..core import modes
-from ..core.create import as_tensor
-from ..core.errors import ConvergenceError, TransformError, describe
-from ..core.registry import op as ops
-from ..core.tensor import raw, wrap
+from ..courtesy.explain import ConvergenceError, TransformError, describe
+from ..engine import modes
+from ..engine.registry import op as ops
+from ..engine.tensor import raw, wrap
+from ..tensor_api.create import as_tensor
 from . import solvers, tree
 from .equations import Equation, dense_solve, dense_transpose, gmres, implicit, is_dense
 from .linear_map import linearize

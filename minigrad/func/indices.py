@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import TransformError, describe
-from ..core.registry import op as ops
-from ..core.tensor import raw
+from ..courtesy.explain import TransformError, describe
+from ..engine.registry import op as ops
+from ..engine.tensor import raw
 from ..ops.axes import constant_like
 
 __all__ = ["EachIndex", "each_index"]

@@ -18,11 +18,12 @@ from typing import Any
 
 from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
-from ..core import joined, modes
-from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
-from ..core.residuals import with_residuals
-from ..core.tensor import Tensor, wrap
+from ..courtesy.explain import TransformError, describe
+from ..engine import modes
+from ..engine.residuals import with_residuals
+from ..engine.tensor import Tensor, wrap
+from ..tensor_api import joined
+from ..tensor_api.create import as_tensor
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
 # that count elsewhere, or none, so that threads which make objects of one class do not meet there.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
-from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
-from ..core.registry import op as ops
-from ..core.tensor import Tensor
+from ..courtesy.explain import TransformError, describe
+from ..engine.registry import op as ops
+from ..engine.tensor import Tensor
+from ..tensor_api.create import as_tensor
 from .batching import vmap
 from .levels import named_after
 from .reverse import grad, which

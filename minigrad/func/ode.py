@@ -12,10 +12,10 @@ import numpy as np
 
 from ..backends.device import to_host
 from ..backends.dtypes import accumulator, is_differentiable
-from ..core.create import as_tensor
-from ..core.errors import ConvergenceError, TransformError, describe
-from ..core.registry import op
-from ..core.tensor import Tensor, raw
+from ..courtesy.explain import ConvergenceError, TransformError, describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
+from ..tensor_api.create import as_tensor
 from . import tree
 from .levels import require_function
 

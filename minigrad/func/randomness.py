@@ -5,10 +5,10 @@ from typing import Any
 
 from ..backends import random
 from ..backends.leaving import left_always
-from ..core import modes
-from ..core.errors import TransformError
-from ..core.registry import op as ops
-from ..core.tensor import wrap
+from ..courtesy.explain import TransformError
+from ..engine import modes
+from ..engine.registry import op as ops
+from ..engine.tensor import wrap
 from ..ops.batching import full
 
 POLICIES = ("error", "different", "same")

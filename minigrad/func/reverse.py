@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import joined
-from ..core.create import as_tensor
-from ..core.errors import SeedError, TransformError, describe
-from ..core.tensor import Tensor, wrap
+from ..courtesy.explain import SeedError, TransformError, describe
 from ..engine import api
+from ..engine.tensor import Tensor, wrap
+from ..tensor_api import joined
+from ..tensor_api.create import as_tensor
 from . import tree
 from .levels import (
     LevelTensor,

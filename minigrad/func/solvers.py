@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import finfo
-from ..core.errors import ConvergenceError
+from ..courtesy.explain import ConvergenceError
 
 
 def tolerance(dtype: Any) -> float:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import TransformError
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import TransformError
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from .levels import require_function
 
 _MANY = 10_000  # parts, from which on a tree is asked whether it contains itself

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.caches import Cache
 from ..backends.device import array_module
-from ..core.caches import Cache
-from ..core.errors import describe
-from ..core.graph import Leaf
-from ..core.modes import enable_grad
-from ..core.plan import Rule
-from ..core.primitive import Primitive
-from ..core.registry import op as registry
-from ..core.tensor import Tensor, raw, wrap
+from ..courtesy.explain import describe
 from ..engine.api import grad
+from ..engine.graph import Leaf
+from ..engine.modes import enable_grad
+from ..engine.plan import Rule
+from ..engine.primitive import Primitive
+from ..engine.registry import op as registry
+from ..engine.tensor import Tensor, raw, wrap
 from ..ops.axes import sum_to
 from . import launch
 from .blocks import Blocks

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.caches import Cache
 from ..backends.device import array_module, is_contiguous
-from ..core.caches import Cache
 from . import column_kernels, cuda, row_kernels
 from .trace import ROW_FUNCTIONS, InFull, NotFusible, Symbol, require_lines_of, trace
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import device as places
 from ..backends.device import array_module
-from ..core.graph import Node
+from ..engine.graph import Node
 from . import launch
 
 _STATIC = (bool, int, float, str, type(None), tuple, np.generic)

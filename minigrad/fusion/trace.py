@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..core.modes import on_symbols
+from ..engine.modes import on_symbols
 from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_step
 
 

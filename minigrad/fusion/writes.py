@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.caches import Cache
 from ..backends.dtypes import accumulator
-from ..core.caches import Cache
 from . import cuda
 from .launch import compiled
 from .trace import NotFusible, Program, Symbol

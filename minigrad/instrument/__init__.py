@@ -13,7 +13,7 @@ from .event_log import event_log
 from .graph_dump import dump_graph, graph_dict
 from .profile import profile
 from .recorder import record_backward
-from .small_graph import small_graph as _small_graph  # for core/show.py
+from .small_graph import small_graph as _small_graph  # for tensor_api/show.py
 from .text_graph import graph_text
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..backends.dtypes import WITHOUT_DTYPE, bfloat16
-from ..core.events import capture_origin
-from ..core.tensor import Tensor
+from ..engine.events import capture_origin
+from ..engine.tensor import Tensor
 from .records import CASTS
 
 FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..backends import device
 from ..backends.leaving import left_always
-from ..core import events
+from ..engine import events
 from .formats import written_whole
 from .stream_marks import StreamMarks
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
-from ..core import events, modes
-from ..core import sections as engine_sections
-from ..core.events import capture_origin
-from ..core.graph import Leaf
-from ..core.tensor import Tensor
+from ..engine import events, modes
+from ..engine.events import capture_origin
+from ..engine.graph import Leaf
+from ..engine.tensor import Tensor
 from ..ops import work
 from . import formats
+from . import sections as engine_sections
 from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
 from .log_lines import Lines
@@ -233,7 +233,7 @@ class event_log:
     # -- listening -------------------------------------------------------------------------------
 
     def hear(self, event: tuple) -> None:
-        """Keep one event, as core/events.py describes it, for the next batch of lines.
+        """Keep one event, as engine/events.py describes it, for the next batch of lines.
 
         Shapes and dtypes are taken at once, and text is made in the batch: the op waits for this.
         """

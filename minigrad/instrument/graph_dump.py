@@ -15,10 +15,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..backends.device import device_of
-from ..core import events
-from ..core.errors import describe
-from ..core.graph import Leaf, Port, reachable
-from ..core.tensor import Tensor, raw
+from ..courtesy.explain import describe
+from ..engine import events
+from ..engine.graph import Leaf, Port, reachable
+from ..engine.tensor import Tensor, raw
 from . import formats
 from .graph_work import flops_of
 from .numbers import owner, small_values

@@ -7,7 +7,7 @@ from types import CodeType
 from typing import Any
 
 from ..backends.threads import Local, identity
-from ..core import events
+from ..engine import events
 from ..ops import work
 from .formats import json_text
 from .reading import digest_of

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.locks import Lock
-from ..core.graph import Leaf
-from ..core.tensor import Tensor, raw
+from ..engine.graph import Leaf
+from ..engine.tensor import Tensor, raw
 from .formats import cotangents_of
 from .numbers import owner
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..core.tensor import raw
-from ..core.versions import owner_of
+from ..engine.tensor import raw
+from ..engine.versions import owner_of
 from .formats import cotangents_of
 
 SMALL = 16  # elements up to which the numbers themselves are kept

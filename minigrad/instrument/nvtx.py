@@ -14,7 +14,7 @@ from typing import Any
 from ..backends import device
 from ..backends.leaving import left_always
 from ..backends.threads import Local
-from ..core import events, modes
+from ..engine import events, modes
 
 
 class Ranges:

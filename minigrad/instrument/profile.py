@@ -19,11 +19,11 @@ import numpy as np
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import identity
-from ..core import events, modes
-from ..core import sections as engine_sections
-from ..core.graph import Leaf
-from ..core.modes import CalledFirst
+from ..engine import events, modes
+from ..engine.graph import Leaf
+from ..engine.modes import CalledFirst
 from . import formats, profile_table
+from . import sections as engine_sections
 from .cells import Cell, Phase, Row, counter, origin_of
 from .memory import PeakMemory
 from .notebook import bundle_of_text
@@ -181,7 +181,7 @@ class profile(metaclass=CalledFirst):
                 self.reset()
 
     def graph_ready(self, order: list, roots: list) -> None:
-        """A backward begins: see core/events.py."""
+        """A backward begins: see engine/events.py."""
         with self._lock:
             self._set_running(self._running + 1)
         if self.memory is not None:

@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import identity
-from ..core import events
-from ..core.graph import Leaf, Port
-from ..core.modes import CalledFirst
-from ..core.tensor import Tensor
+from ..engine import events
+from ..engine.graph import Leaf, Port
+from ..engine.modes import CalledFirst
+from ..engine.tensor import Tensor
 from . import formats
 from .graph_dump import Known, document_of, named
 from .notebook import viewer_forms
@@ -161,7 +161,7 @@ class record_backward(metaclass=CalledFirst):
         self.done(mine[-1].finished())
 
     def hear(self, event: tuple) -> None:
-        """Keep what one event says: see core/events.py."""
+        """Keep what one event says: see engine/events.py."""
         kind, _, t0, t1, node, inputs, outputs, params = event
         if kind == "backward":
             self._hear_step(t0, t1, node, inputs[0], outputs)

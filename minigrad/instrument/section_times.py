@@ -1,10 +1,10 @@
-"""The engine's own time in the calls of each op, by section (core/sections.py), for a profile."""
+"""The engine's own time in calls of each op, by section (sections.py), for a profile."""
 
 from time import perf_counter_ns
 from typing import Any
 
 from ..backends.locks import Lock
-from ..core import sections
+from . import sections
 from .table import duration, text_table
 
 _BATCH = 4096  # calls kept before they are summed

@@ -1,9 +1,9 @@
-"""The small graph behind a tensor, for the notebook that shows the tensor (core/show.py)."""
+"""The small graph behind a tensor, for the notebook that shows the tensor (tensor_api/show.py)."""
 
 import base64
 from typing import Any
 
-from ..core.registry import engine as functions
+from ..engine.registry import engine as functions
 from .graph_dump import graph_dict
 from .notebook import viewer_forms
 

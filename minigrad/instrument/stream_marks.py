@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..backends import device
 from ..backends.locks import Lock
 from ..backends.threads import Local
-from ..core import events
+from ..engine import events
 
 _KEPT = 10_000  # marks of a thread that nobody has asked for; the older half then goes
 _FAR = 1000.0  # milliseconds: times are single floats, so they are counted from a mark nearby

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..engine.tensor import Tensor
 from .graph_dump import graph_for
 from .table import shortened
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create
-from ..core.errors import FormatError, teaching
+from ..courtesy.explain import FormatError, teaching
+from ..tensor_api import create
 from . import npz, tensors
 from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild

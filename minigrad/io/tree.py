@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import FormatError, describe
-from ..core.tensor import Tensor
+from ..courtesy.explain import FormatError, describe
+from ..engine.tensor import Tensor
 
 VERSION = [1, 0]
 _PLAIN = (bool, int, str, type(None))

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create, draws
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
+from ..tensor_api import create, draws
 from .init import constant_
 from .module import Module
 from .parameter import Parameter

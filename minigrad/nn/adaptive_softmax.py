@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.axes import array_like, constant_like, constant_of_each, on_host
 from .containers import ModuleList, Sequential
 from .linear import Linear

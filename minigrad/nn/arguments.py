@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..core.caches import cached
-from ..core.errors import describe, unfit
-from ..core.options import is_truth
-from ..core.tensor import Tensor
+from ..backends.caches import cached
+from ..courtesy.explain import describe, unfit
+from ..courtesy.options import is_truth
+from ..engine.tensor import Tensor
 
 _OURS = __name__.rpartition(".")[0]
 _CALLED_THEN = "A layer is made with its options, and then called with tensors: nn.{0}(...)(x)"

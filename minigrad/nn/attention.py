@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator, common_dtype
-from ..core import create
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.attention.calls import MOST_SCORES
 from ..ops.attention.drops import attention_seeds
 from ..ops.attention.words import plainly
+from ..tensor_api import create
 from . import init
 from .linear import Linear
 from .module import Module

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..core.errors import describe
+from ..courtesy.explain import describe
 from .module import Module
 from .parameter import Parameter
 from .state import require_name

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import plain_number
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.windows import per_axis, windows
 from .linear import draw_evenly, empty
 from .module import Module

@@ -8,11 +8,11 @@ besides. Other modules of the class are left alone; copies and pickles are of th
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..backends.caches import cached as kept
 from ..backends.leaving import contextmanager, ended_by
 from ..backends.threads import Local
-from ..core.caches import cached as kept
-from ..core.modes import state
-from ..core.tensor import Tensor
+from ..engine.modes import state
+from ..engine.tensor import Tensor
 from .module import Module
 
 

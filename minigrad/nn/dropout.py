@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.dropout import drop
 from .module import Module
 

@@ -6,13 +6,13 @@ import numpy as np
 
 from ..backends.device import resolve, to_device, to_host
 from ..backends.dtypes import accumulator
-from ..core import create
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor, raw
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
+from ..engine.versions import note_write
 from ..ops.axes import constant_array, constant_of_each
 from ..ops.scaling import power_of_two
+from ..tensor_api import create
 from . import init
 from .module import Module
 from .parameter import Parameter

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create, draws
-from ..core.registry import op
-from ..core.spelling import absences as _absences
-from ..core.tensor import Tensor
+from ..courtesy.spelling import absences as _absences
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -83,6 +82,7 @@ from ..ops.loss.margins import multi_margin as multi_margin_loss
 from ..ops.loss.margins import multilabel_margin as multilabel_margin_loss
 from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_loss
 from ..ops.loss.margins import soft_margin as soft_margin_loss
+from ..tensor_api import create, draws
 from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding

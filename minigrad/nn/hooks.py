@@ -2,7 +2,7 @@
 
 A full backward hook needs to know when the gradients of a module's inputs and results are there.
 So while a module has one, its tensors pass through two identities, one in front of the forward and
-one behind it, and the hooks sit on the nodes of these (core/hooks.py).
+one behind it, and the hooks sit on the nodes of these (modes/hooks.py).
 """
 
 import warnings
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from ..backends.caches import cached
 from ..backends.leaving import left_always
-from ..core.caches import cached
-from ..core.errors import HookError, describe
-from ..core.primitive import Primitive
-from ..core.tensor import Tensor
+from ..courtesy.explain import HookError, describe
+from ..engine.primitive import Primitive
+from ..engine.tensor import Tensor
 
 
 class Hook:

@@ -17,11 +17,11 @@ from ..backends import random
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..backends.truncated_normal import between
-from ..core import modes
-from ..core.create import drawn
-from ..core.errors import TransformError, describe
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import TransformError, describe
+from ..engine import modes
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
+from ..tensor_api.create import drawn
 from .arguments import at_least_zero
 
 Generator = np.random.Generator | None

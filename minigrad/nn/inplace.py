@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op
+from ..engine.registry import op
 
 
 def takes_inplace(fn: Callable) -> Callable:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
+from ..tensor_api import create
 from . import init
 from .module import Module
 from .parameter import Parameter

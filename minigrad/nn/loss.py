@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.axes import array_like, in_wide
 from ..ops.loss.reduction import check_no_pairs, check_reduction, reduced
 from .arguments import at_least_zero

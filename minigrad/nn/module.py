@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..core import events
-from ..core.errors import SignatureOfInit, describe, telling
-from ..core.tensor import Tensor
+from ..courtesy.explain import SignatureOfInit, describe, telling
+from ..engine import events
+from ..engine.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
 from .named import is_of_library, keywords_of_layer, of_layer

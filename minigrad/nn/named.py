@@ -6,11 +6,11 @@ from inspect import signature
 from typing import Any
 
 from ..backends.dtypes import plain_floats
-from ..core.errors import describe, of_call, taught, untaught
-from ..core.hints import no_operand, several_tensors
-from ..core.options import Options
-from ..core.primitive import Primitive
-from ..core.spelling import in_own_names
+from ..courtesy.explain import describe, of_call, taught, untaught
+from ..courtesy.hints import no_operand, several_tensors
+from ..courtesy.options import Options
+from ..courtesy.spelling import in_own_names
+from ..engine.primitive import Primitive
 
 # PyTorch's name -> ours; the two of one axis are taken in either spelling.
 _OURS = {

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create
-from ..core.errors import TransformError
-from ..core.registry import op
-from ..core.saving import is_recomputing
-from ..core.tensor import Tensor, raw
-from ..core.versions import note_write
+from ..courtesy.explain import TransformError
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
+from ..engine.versions import note_write
+from ..modes.saving import is_recomputing
 from ..ops.axes import in_wide
 from ..ops.scaling import is_lost, is_normal, overflow_ignored, power_of_two
+from ..tensor_api import create
 from . import init
 from .conv import as_tuple
 from .linear import empty

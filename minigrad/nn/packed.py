@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..core import create
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.axes import array_like, constant_like, on_host
+from ..tensor_api import create
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",

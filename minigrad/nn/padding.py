@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from .conv import Sizes, as_tuple
 from .module import Module
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.events import capture_origin
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..engine.events import capture_origin
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 
 
 class Parameter(Tensor):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..core import create
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
+from ..tensor_api import create
 from .conv import Sizes
 from .module import Module
 

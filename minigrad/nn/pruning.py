@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..core import create
-from ..core.errors import describe
-from ..core.modes import no_grad
-from ..core.registry import op
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.modes import no_grad
+from ..engine.registry import op
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
+from ..tensor_api import create
 from .derived import Derivation, derive, rules_of, underive
 from .module import Module
 from .parameter import Parameter

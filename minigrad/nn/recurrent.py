@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create
-from ..core.errors import describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import describe
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.shape.splitting import unbind
+from ..tensor_api import create
 from .linear import draw_evenly, empty
 from .module import Module
 from .packed import PackedSequence, active_steps, pack_padded_sequence, pad_packed_sequence

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.axes import axis_of
 from ..ops.combine import flatten
 from .module import Module

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..core.errors import teaching
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import teaching
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..ops.axes import array_like, widen
 from ..ops.scaling import overflows, power_of_two
 from .module import Module

@@ -6,10 +6,11 @@ It computes with tensors, so that under vmap each example has vectors of its own
 from typing import Any
 
 from ..backends.dtypes import accumulator
-from ..core import modes, saving
-from ..core.errors import TransformError, describe
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..courtesy.explain import TransformError, describe
+from ..engine import modes
+from ..engine.registry import op
+from ..engine.tensor import Tensor
+from ..modes import saving
 
 
 def unit(x: Any, eps: float) -> Any:

@@ -7,10 +7,10 @@ import numpy as np
 
 from ..backends.device import array_module, device_of, plain_array, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..core import create
-from ..core.errors import MinigradError, StateError, describe
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import MinigradError, StateError, describe
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
+from ..tensor_api import create
 from .parameter import Parameter, UninitializedParameter
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..backends.leaving import ended_by
-from ..core import modes
-from ..core.tensor import Tensor
+from ..engine import modes
+from ..engine.tensor import Tensor
 
 
 def summary_of(module: Any, inputs: tuple) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..backends.device import array_module, is_contiguous
 from ..backends.dtypes import is_floating
-from ..core import deterministic
 from ..fusion import launch
 from ..fusion.launch import shaped
+from ..modes import deterministic
 from ..ops.windows import Windows
 from . import cudnn_plans
 from .install import on_gpu

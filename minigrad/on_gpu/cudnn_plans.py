@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import cublas
+from ..backends.caches import Cache
 from ..backends.dtypes import bfloat16
-from ..core.caches import Cache
 
 WORKSPACE = 1 << 30  # bytes a plan may ask for
 

@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 from ..backends.device import is_contiguous
-from ..core.primitive import Primitive
-from ..core.registry import op
+from ..engine.primitive import Primitive
+from ..engine.registry import op
 from ..fusion import launch
 from ..fusion.rules import fused_forward
 from .install import on_gpu

@@ -8,8 +8,8 @@ lies where the graph writes.
 from typing import Any
 
 from ..backends.device import require_gpu
-from ..core.errors import TapeError
-from ..engine.tape_buffers import as_array, copied
+from ..courtesy.explain import TapeError
+from ..tape.buffers import as_array, copied
 
 
 def capture(program: Any, copy: bool = False) -> Any:

@@ -4,8 +4,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ..core.registry import op
 from ..engine import serial
+from ..engine.registry import op
 from ..fusion.rules import feed_fused, pull_fused
 
 _ROOMS = "attention convolution dropout losses norms optimizers pooling products rows".split()

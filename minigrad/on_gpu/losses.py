@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator, is_floating
-from ..core import modes
+from ..engine import modes
 from ..fusion import launch
 from ..fusion.trace import place
 from ..ops.softmax import NEARLY_ALL

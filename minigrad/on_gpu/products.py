@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import cublas
+from ..backends.caches import report, size_of_value
 from ..backends.device import is_contiguous
-from ..core.caches import report, size_of_value
 from ..fusion import launch
 from ..fusion.launch import shaped
 from .install import on_gpu

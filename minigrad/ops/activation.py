@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite, elementwise, primitive
-from ..core.registry import op
+from ..engine.primitive import composite, elementwise, primitive
+from ..engine.registry import op
 from . import logistic, normal
 from .axes import array_like, axis_of, widen
 from .blocks import blockwise, scratch

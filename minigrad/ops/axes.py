@@ -25,9 +25,9 @@ from ..backends.dtypes import (
     require_fit,
     resolve_dtype,
 )
-from ..core.errors import TransformError
-from ..core.registry import op
-from ..core.tensor import Tensor, raw
+from ..courtesy.explain import TransformError
+from ..engine.registry import op
+from ..engine.tensor import Tensor, raw
 
 _FEW = 1 << 12  # elements
 _NUMBERS = (float, int, bool)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op as ops
+from ..engine.registry import op as ops
 from .axes import axes_of, axis_of
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas
+from ..backends.caches import report
+from ..backends.cuts import BUFFER, memory_order, small_buffer, spans
 from ..backends.device import array_module
 from ..backends.pool import share
-from ..core.caches import report
-from ..core.cuts import BUFFER, memory_order, small_buffer, spans
-from ..core.piecewise import BLOCK, piecewise
+from .blocked import BLOCK, piecewise
 
 WHOLE = (...,)  # the block that is all of an array
 

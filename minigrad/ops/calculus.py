@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import NUMBERS, common_dtype, is_differentiable, weak_scalars
-from ..core.primitive import composite, multilinear, primitive
-from ..core.registry import op
+from ..engine.primitive import composite, multilinear, primitive
+from ..engine.registry import op
 from .axes import (
     array_beside,
     array_like,

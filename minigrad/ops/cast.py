@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..core.primitive import composite, linear, primitive
-from ..core.tensor import Tensor
+from ..engine.primitive import composite, linear, primitive
+from ..engine.tensor import Tensor
 from .axes import array_like
 from .batching import one_more_axis
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..core.primitive import composite, linear
-from ..core.registry import op
+from ..engine.primitive import composite, linear
+from ..engine.registry import op
 from .axes import (
     array_beside,
     array_like,

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.caches import cached
 from ..backends.device import plain_array
 from ..backends.dtypes import accumulator, common_dtype
 from ..backends.optional import optional
-from ..core.caches import cached
-from ..core.errors import describe
-from ..core.primitive import composite, multilinear
-from ..core.registry import op
+from ..courtesy.explain import describe
+from ..engine.primitive import composite, multilinear
+from ..engine.registry import op
 from .axes import array_like, in_wide
 from .matmul import product
 

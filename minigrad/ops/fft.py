@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite, linear
-from ..core.registry import op
+from ..engine.primitive import composite, linear
+from ..engine.registry import op
 from .axes import array_like, axis_of, module_of, widen
 from .batching import behind
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..backends.dtypes import accumulator, is_floating
-from ..core.create import rand
-from ..core.primitive import composite
-from ..core.registry import op
-from ..core.tensor import raw
+from ..engine.primitive import composite
+from ..engine.registry import op
+from ..engine.tensor import raw
+from ..tensor_api.create import rand
 from .axes import array_beside, array_like, constant_like
 from .elementwise.support import ordered
 from .windows import per_axis

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite, primitive
-from ..core.registry import op
+from ..engine.primitive import composite, primitive
+from ..engine.registry import op
 from .axes import array_like, as_floating, constant_like, module_of, widen
 from .batching import one_more_axis
 from .elementwise.selection import constant_in

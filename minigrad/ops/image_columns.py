@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator
-from ..core.primitive import composite, linear
-from ..core.registry import op
+from ..engine.primitive import composite, linear
+from ..engine.registry import op
 from .axes import array_like
 from .batching import apart, merged
 from .windows import Windows, columns, per_axis, windows

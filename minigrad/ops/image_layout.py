@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.pool import share
-from ..core.piecewise import lay_alike_by
+from .blocked import lay_alike_by
 from .blocks import BLOCK, scratch, single, spans
 
 RUN = 256  # images times channels: shorter runs are slower than what the other order costs

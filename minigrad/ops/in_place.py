@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.cuts import memory_order
-from ..core.piecewise import LARGE
+from ..backends.cuts import memory_order
+from .blocked import LARGE
 from .blocks import in_blocks
 
 # Elements, below which the words take less time. Microseconds of hardswish and its gradient, words

@@ -3,10 +3,10 @@
 import numpy as np
 
 from ..backends.dtypes import is_number, require_fit
-from ..core.primitive import primitive
+from ..engine.primitive import primitive
 from .axes import constant_array
 
-__all__: list[str] = []  # mg.zeros_like and its kin, with requires_grad=, are in core/create.py
+__all__: list[str] = []  # mg.zeros_like and its kin, with requires_grad=: tensor_api/create.py
 
 
 @primitive(numpy=np.zeros_like, differentiable=False)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas
+from ..backends.cuts import BUFFER, small_buffer
 from ..backends.dtypes import accumulator, common_dtype
-from ..core.cuts import BUFFER, small_buffer
-from ..core.primitive import composite, multilinear, primitive
-from ..core.registry import op
+from ..engine.primitive import composite, multilinear, primitive
+from ..engine.registry import op
 from .axes import axis_of, both_arrays, sum_to
 from .batching import needs_axes
 from .blocks import take_steps

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite
-from ..core.registry import op
+from ..engine.primitive import composite
+from ..engine.registry import op
 from .axes import array_like
 
 __all__ = ["matvec", "vecmat"]

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..core.numpy_protocol import mask_of
-from ..core.primitive import composite, primitive
-from ..core.registry import chosen_table, op
-from ..core.tensor import raw
+from ..engine.primitive import composite, primitive
+from ..engine.registry import chosen_table, op
+from ..engine.tensor import raw
+from ..tensor_api.numpy_protocol import mask_of
 from .axes import array_like, constant_array, module_of, sortable
 from .batching import full
 from .elementwise.support import ordered

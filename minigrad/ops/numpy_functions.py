@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_floating
-from ..core.numpy_protocol import mask_of
-from ..core.registry import numpy_table, op
-from ..core.tensor import Tensor, wrap
+from ..engine.registry import numpy_table, op
+from ..engine.tensor import Tensor, wrap
+from ..tensor_api.numpy_protocol import mask_of
 from .axes import (
     array_beside,
     array_like,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import finfo, is_differentiable
-from ..core.primitive import composite
-from ..core.registry import op
-from ..core.tensor import raw
+from ..engine.primitive import composite
+from ..engine.registry import op
+from ..engine.tensor import raw
 from .axes import array_like, as_floating, constant_array, constant_like, module_of
 from .calculus import convolve
 

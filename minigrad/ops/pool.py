@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating, lowest
-from ..core.primitive import linear, primitive
+from ..engine.primitive import linear, primitive
 from . import image_layout, pool_tiles
 from .batching import full
 from .blocks import BLOCK, over_leading

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ..core.registry import op
+from ..engine.registry import op
 from .windows import Windows
 
 # Places of a window. Milliseconds of value and gradient by axes, and place by place: maxima of

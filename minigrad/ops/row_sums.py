@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.cuts import FOLDED, divisor, small_buffer
 from ..backends.device import array_module
-from ..core.cuts import FOLDED, divisor, small_buffer
 from .axes import axes_of
 from .blocks import scratch
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas
-from ..core.caches import cached
-from ..core.cuts import divisor
+from ..backends.caches import cached
+from ..backends.cuts import divisor
 from .blocks import Steps, scratch, take_steps
 
 MOST = 100**3  # multiplications that the kernels for small matrices take

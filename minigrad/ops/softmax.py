@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
-from ..core.primitive import primitive
-from ..core.registry import op
+from ..engine.primitive import primitive
+from ..engine.registry import op
 from .axes import axes_of, widen
 from .batching import behind, full, reduction
 from .blocks import in_blocks, part, scratch

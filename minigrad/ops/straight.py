@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite, elementwise, primitive
-from ..core.registry import op
+from ..engine.primitive import composite, elementwise, primitive
+from ..engine.registry import op
 from .axes import array_like, widen
 from .blocks import scratch
 from .elementwise.selection import choose, clip, keep

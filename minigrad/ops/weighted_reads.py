@@ -15,8 +15,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import common_dtype
-from ..core.primitive import multilinear
-from ..core.registry import op
+from ..engine.primitive import multilinear
+from ..engine.registry import op
 from .batching import one_more_of_all
 from .blocks import over_leading
 from .index.scattering import sum_weighted_rows

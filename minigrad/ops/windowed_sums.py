@@ -11,8 +11,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import common_dtype
-from ..core.primitive import multilinear
-from ..core.registry import op
+from ..engine.primitive import multilinear
+from ..engine.registry import op
 from .axes import widen
 from .batching import each_in_turn
 

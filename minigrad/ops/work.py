@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.registry import op as registry
+from ..engine.registry import op as registry
 
 __all__ = ["Array", "Call", "Work", "needed_params", "of", "of_backward"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import StateError, describe, telling, unfit
-from ..core.tensor import Tensor
+from ..courtesy.explain import StateError, describe, telling, unfit
+from ..engine.tensor import Tensor
 from ..nn.arguments import at_least_zero
 
 __all__ = [

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
-from ..core.errors import describe
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 from .arguments import loads_whole, require_state
 from .packs import working_dtype
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import plain_array
-from ..core.errors import describe
-from ..core.events import spanned
-from ..core.modes import enable_grad
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.events import spanned
+from ..engine.modes import enable_grad
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 from .arguments import at_least_zero, loads_whole, require_state
 from .line_search import HALVINGS, strong_wolfe
 from .optimizer import Optimizer

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from .arguments import at_least_zero, numbers
 from .optimizer import Optimizer, average
 from .packs import State, scratch

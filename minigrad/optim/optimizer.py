@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module, device_of, plain_array, to_device
-from ..core import create
-from ..core.errors import describe
-from ..core.events import capture_origin, spanned
-from ..core.modes import enable_grad
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..courtesy.explain import describe
+from ..engine.events import capture_origin, spanned
+from ..engine.modes import enable_grad
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 from ..nn.parameter import UninitializedParameter, zero_grads
+from ..tensor_api import create
 from .arguments import loads_whole, number_of, require_state, takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (

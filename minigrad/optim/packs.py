@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..core.tensor import Tensor
+from ..engine.tensor import Tensor
 from ..ops.blocks import BLOCK, in_blocks
 
 SMALL = 1 << 13  # parameters of fewer elements are gathered

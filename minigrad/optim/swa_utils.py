@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..backends.leaving import ended_by
-from ..core import create
-from ..core.modes import no_grad
-from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..engine.modes import no_grad
+from ..engine.tensor import Tensor
+from ..engine.versions import note_write
 from ..nn.module import Module
 from ..nn.norm import _BatchNorm
+from ..tensor_api import create
 from .lr_scheduler import SWALR
 
 __all__ = [

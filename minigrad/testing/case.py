@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import resolve_dtype
-from ..core.primitive import Primitive
-from ..core.registry import op as registry
-from ..core.tensor import Tensor
+from ..engine.primitive import Primitive
+from ..engine.registry import op as registry
+from ..engine.tensor import Tensor
 from .function import Function, as_tensors, floating_results, is_smooth_array, results
 from .spec import OpSpec, Sample
 

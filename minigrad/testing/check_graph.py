@@ -23,8 +23,8 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of, to_host
 from ..backends.dtypes import finfo, is_differentiable, is_floating
-from ..core.modes import inside_forward
-from ..core.tensor import Tensor, raw
+from ..engine.modes import inside_forward
+from ..engine.tensor import Tensor, raw
 from ..instrument.numbers import arrived
 from .function import is_smooth_array
 from .numeric import normal, one_sided, pack, slope, unpack

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.registry import op
+from ..engine.registry import op
 from .errors import DoesNotApply, Entry, GradcheckError, Inconclusive
 from .function import Function, as_array, pulled_back
 from .numeric import (

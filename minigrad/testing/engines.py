@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.function_call import FunctionCall
+from ..custom.function_call import FunctionCall
 from ..engine.passes import engines as known
-from ..engine.tape import Tape
+from ..tape.tape import Tape
 from .function import Function, as_array, pulled_back
 
 Engine = Callable[[Function, list, list], list]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..core.tensor import Tensor
 from ..engine.api import grad
+from ..engine.tensor import Tensor
 from .errors import GradcheckError, Skipped
 
 Arrays = list[np.ndarray]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..core.errors import RuleError, describe, teaching
-from ..core.shown import as_it_is
-from ..core.tensor import Tensor
+from ..courtesy.explain import RuleError, describe, teaching
+from ..custom.shown import as_it_is
+from ..engine.tensor import Tensor
 from .compare import (
     NOISE,
     RTOL,

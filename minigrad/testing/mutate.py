@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.plan import Rule
-from ..core.primitive import Primitive
-from ..core.registry import op as registry
-from ..core.tensor import Tensor
+from ..engine.plan import Rule
+from ..engine.primitive import Primitive
+from ..engine.registry import op as registry
+from ..engine.tensor import Tensor
 from .case import Context
 from .checks import CHECKS
 from .function import as_array

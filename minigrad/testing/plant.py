@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import Primitive
 from ..engine.contributions import unbroadcast
+from ..engine.primitive import Primitive
 from .spec import OpSpec, Point, Sample
 
 Rules = dict[str, Callable]

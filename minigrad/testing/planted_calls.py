@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import Primitive
+from ..engine.primitive import Primitive
 from .plant import Plant, numbers, pairs, plant, vectors
 from .spec import Sample
 

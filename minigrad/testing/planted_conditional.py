@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..core.primitive import Primitive
-from ..core.tensor import Tensor
+from ..engine.primitive import Primitive
+from ..engine.tensor import Tensor
 from .plant import Plant, both, both_dx, numbers, pairs, plant, vectors
 from .spec import Sample
 

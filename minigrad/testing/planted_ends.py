@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.optional import optional
-from ..core.registry import op
-from ..core.tensor import Tensor
+from ..engine.registry import op
+from ..engine.tensor import Tensor
 from ..fusion import trace
 from ..ops.elementwise.powers import power_da, power_db
 from .function import as_array

@@ -6,10 +6,10 @@ from unittest import mock
 
 import numpy as np
 
-from ..core import residuals
-from ..core.primitive import Primitive
-from ..core.tensor import Tensor
-from ..core.written_out import Rule
+from ..engine import residuals
+from ..engine.primitive import Primitive
+from ..engine.tensor import Tensor
+from ..fast.written_out import Rule
 from ..func.forward import Dual
 from ..func.levels import LevelTensor
 from .plant import SINE, Plant, plant, vectors

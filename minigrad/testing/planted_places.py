@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..core.modes import set_grad_enabled
-from ..core.registry import op
+from ..engine.modes import set_grad_enabled
+from ..engine.registry import op
 from .plant import Plant, make, numbers, pairs, plant, vectors
 from .spec import Sample
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..core.registry import op
+from ..engine.registry import op
 from ..ops.axes import widen
 from .plant import Plant, plant, vectors
 

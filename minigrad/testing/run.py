@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from ..core.registry import op as registry
-from ..core.shown import as_it_is
+from ..custom.shown import as_it_is
+from ..engine.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
 from .checks.first import require_constants, require_nonzero

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..engine.tensor import Tensor
 from .case import primitive_of
 from .errors import Entry
 from .function import Function, as_array

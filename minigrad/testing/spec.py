@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import describe
+from ..courtesy.explain import describe
 
 _OURS = __name__.rpartition(".")[0]
 
@@ -127,7 +127,7 @@ def register_op(
 
     A module that is reloaded, or a notebook's cell, may do so again.
     """
-    from ..core.registry import op
+    from ..engine.registry import op
 
     module = options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     ours = module.startswith(_OURS)

@@ -20,9 +20,9 @@ from typing import Any
 import minigrad as mg
 from minigrad.backends import blas, pool
 from minigrad.backends.device import device_of, to_host
-from minigrad.core import events
-from minigrad.core.graph import Leaf, backward_order
-from minigrad.engine import report
+from minigrad.engine import events
+from minigrad.engine.graph import Leaf, backward_order
+from minigrad.parallel import report
 
 from .compare_model import Model
 

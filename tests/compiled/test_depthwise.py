@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import op
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import op
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 launch = pytest.importorskip("minigrad.compiled.launch")

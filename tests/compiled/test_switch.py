@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends.optional import optional
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 
 needs_numba = pytest.mark.skipif(
     optional("numba") is None, reason="mg.accelerate compiles with numba"

@@ -11,18 +11,19 @@ import sys
 import tempfile
 
 import numpy as np
+from tests.core.test_interrupts import BLOCKS, recomputed, stop_listening
 
 import minigrad as mg
 from minigrad import func, nn
-from minigrad.backends import blas, random
+from minigrad.backends import blas, cuts, random
 from minigrad.backends.locks import Lock
-from minigrad.core import cuts, deterministic, events, modes
 from minigrad.data import randomness, workers
-from minigrad.engine import report
-from minigrad.engine.checkpoint import _early_stop
+from minigrad.engine import events, modes
+from minigrad.modes import deterministic
+from minigrad.modes.checkpoint import _early_stop
 from minigrad.nn import derived
 from minigrad.optim import average
-from tests.core.test_interrupts import BLOCKS, recomputed, stop_listening
+from minigrad.parallel import report
 
 OURS = (os.path.dirname(mg.__file__), __file__, contextlib.__file__)
 

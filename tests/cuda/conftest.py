@@ -8,10 +8,10 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends import device, philox
-from minigrad.core.caches import Cache
-from minigrad.engine import streams, work
+from minigrad.backends.caches import Cache
 from minigrad.fusion import launch
 from minigrad.on_gpu import install
+from minigrad.parallel import streams, work
 
 
 def _load(name: str):
@@ -34,7 +34,7 @@ small_models = sys.modules.get("small_models") or _load("small_models")
 @pytest.fixture(scope="module", autouse=True)
 def forwards_for_a_gpu_go_with_the_module():
     """What the first use of a GPU gives the ops is taken away again: other tests want none."""
-    ops = [entry for entry in mg.core.registry.op if hasattr(entry, "implementation")]
+    ops = [entry for entry in mg.engine.registry.op if hasattr(entry, "implementation")]
     tables = {entry: set(getattr(entry.forward, "table", ())) for entry in ops}
     installed = bool(install._installed)
     yield

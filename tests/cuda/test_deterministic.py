@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import DeterminismError
+from minigrad.courtesy.explain import DeterminismError
 
 
 @pytest.fixture(params=["stand-in", "gpu"])

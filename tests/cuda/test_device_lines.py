@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import events
+from minigrad.engine import events
 from minigrad.instrument.chrome import write_chrome
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import DeviceEvent, Event

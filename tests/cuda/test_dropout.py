@@ -6,7 +6,7 @@ import pytest
 import minigrad as mg
 from minigrad.backends import random
 from minigrad.backends.philox import DeviceGenerator
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 
 on_both = pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
 DTYPES = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]

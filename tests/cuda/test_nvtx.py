@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import events, modes
+from minigrad.engine import events, modes
 
 
 @pytest.fixture

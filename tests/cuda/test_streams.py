@@ -13,8 +13,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends import device, threads
-from minigrad.core.primitive import primitive
-from minigrad.engine import streams
+from minigrad.engine.primitive import primitive
+from minigrad.parallel import streams
 
 AWKWARD = [1e8, 1.0, -1e8, 1e-8]  # their sum depends on the order
 

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import optim
-from minigrad.core.caches import Cache
+from minigrad.backends.caches import Cache
 from minigrad.fusion import writes
 from minigrad.fusion.trace import NotFusible
 

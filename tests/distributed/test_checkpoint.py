@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import distributed, nn, optim
-from minigrad.core.errors import FormatError, StateError
+from minigrad.courtesy.explain import FormatError, StateError
 from minigrad.distributed import checkpoint
 from minigrad.distributed.checkpoint import complete_steps
 from minigrad.distributed.zero import _dealt

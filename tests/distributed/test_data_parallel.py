@@ -6,9 +6,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import distributed
-from minigrad.core import hooks
-from minigrad.core.errors import HookError
+from minigrad.courtesy.explain import HookError
 from minigrad.distributed import buckets
+from minigrad.modes import hooks
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

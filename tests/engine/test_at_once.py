@@ -13,9 +13,10 @@ import pytest
 
 import minigrad as mg
 from minigrad import data, func, optim
-from minigrad.core import hooks, modes
-from minigrad.core.registry import Registry
+from minigrad.engine import modes
+from minigrad.engine.registry import Registry
 from minigrad.instrument.memory import PeakMemory
+from minigrad.modes import hooks
 
 THREADS = 6
 

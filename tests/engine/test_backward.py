@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.primitive import Primitive
+from minigrad.engine.primitive import Primitive
 
 
 def leaf(values, **options):

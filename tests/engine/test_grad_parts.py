@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.primitive import Primitive
-from minigrad.engine.tape import Tape
+from minigrad.engine.primitive import Primitive
+from minigrad.tape.tape import Tape
 from minigrad.testing import gradcheck
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import hooks
-from minigrad.core.errors import HookError
+from minigrad.courtesy.explain import HookError
+from minigrad.modes import hooks
 
 ENGINES = {
     "serial": {"engine": "serial"},

@@ -14,7 +14,7 @@ import pytest
 import minigrad as mg
 from minigrad import func
 from minigrad.backends import threads
-from minigrad.core import modes
+from minigrad.engine import modes
 
 DEEP = 400  # levels; about ten of Python's frames each, so far beyond its limit of 1,000
 
@@ -203,7 +203,7 @@ def test_ctrl_c_far_inside_ends_the_backward_and_leaves_no_mode_on():
         """
 import signal, threading, time
 import minigrad as mg
-from minigrad.core import modes
+from minigrad.engine import modes
 from test_reentrant import innermost
 
 def wait():

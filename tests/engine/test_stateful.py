@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import minigrad as mg
-from minigrad.core import hooks, modes
-from minigrad.core.errors import GraphReleasedError, InPlaceError
-from minigrad.core.primitive import Primitive
+from minigrad.courtesy.explain import GraphReleasedError, InPlaceError
+from minigrad.engine import modes
+from minigrad.engine.primitive import Primitive
+from minigrad.modes import hooks
 
 SIZE, LEAVES = 2, 3  # elements of every tensor, leaves of every program
 ALL = SIZE * LEAVES

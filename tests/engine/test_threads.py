@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import GraphInUseError
+from minigrad.courtesy.explain import GraphInUseError
 
 
 def in_threads(count, work):

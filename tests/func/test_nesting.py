@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import modes
+from minigrad.engine import modes
 from minigrad.func import grad, jvp, vjp, vmap
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func, nn
-from minigrad.core.primitive import Primitive
+from minigrad.engine.primitive import Primitive
 from minigrad.testing.checks.nestings import PARTS, nestings_agree
 from minigrad.testing.function import Function
 

@@ -9,9 +9,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends.philox import _SOURCE as PHILOX
-from minigrad.core.plan import Plan
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import op
+from minigrad.engine.plan import Plan
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import op
 from minigrad.fusion import cuda
 from minigrad.fusion.launch import Kernel, _prepared, kind_of
 from minigrad.fusion.trace import InFull, NotFusible, require_lines_of, trace

@@ -40,7 +40,7 @@ def run(code, tmp_path, expect=0, **env):
 
 def test_without_variables_nothing_happens(tmp_path):
     code = TRAIN + (
-        "from minigrad.core import modes, events\n"
+        "from minigrad.engine import modes, events\n"
         "assert modes.active == 0 and not events.listeners\n"
         "assert 'minigrad.instrument.switches' not in sys.modules\n"
     )
@@ -232,7 +232,7 @@ def test_a_graph_that_cannot_be_written_warns_once_and_breaks_nothing(tmp_path):
 def test_a_graph_file_survives_a_failing_backward(tmp_path):
     code = TRAIN + (
         "import numpy as np\n"
-        "from minigrad.core.primitive import primitive\n"
+        "from minigrad.engine.primitive import primitive\n"
         "@primitive\n"
         "def broken(x): return x * 1\n"
         "@broken.vjp('x')\n"

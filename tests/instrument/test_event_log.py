@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import events, modes
-from minigrad.core.events import scope
+from minigrad.engine import events, modes
+from minigrad.engine.events import scope
 from minigrad.instrument import event_log, log_lines
 from minigrad.instrument.formats import EventReader
 

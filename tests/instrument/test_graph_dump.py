@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.events import listen, scope, unlisten
-from minigrad.core.primitive import Primitive, primitive
+from minigrad.engine.events import listen, scope, unlisten
+from minigrad.engine.primitive import Primitive, primitive
 from minigrad.instrument import dump_graph, graph_dict, record_backward
 from minigrad.instrument.formats import read_graph
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import events, modes
+from minigrad.engine import events, modes
 from minigrad.instrument import profile, profile_table
 from minigrad.instrument.cells import Row
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import FormatError
+from minigrad.courtesy.explain import FormatError
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import Allocation, Event, Mark, Release
 
@@ -134,7 +134,7 @@ def test_a_schedule_records_only_its_active_steps(path):
 
 
 def test_nobody_listens_while_a_schedule_waits(path):
-    from minigrad.core import events, modes
+    from minigrad.engine import events, modes
 
     with mg.event_log(path, schedule=(1, 0, 1, 1)) as log:
         assert log not in events.listeners and modes.active == 0

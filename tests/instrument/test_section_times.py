@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 import minigrad as mg
-from minigrad.core import sections
+from minigrad.instrument import sections
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import Mark
 

@@ -6,7 +6,7 @@ import jsonschema
 import numpy as np
 
 import minigrad as mg
-from minigrad.core.events import scope
+from minigrad.engine.events import scope
 from minigrad.instrument import event_log
 from minigrad.instrument.speedscope import MAX_DEPTH, write_folded, write_sampled, write_speedscope
 

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.errors import HookError
+from minigrad.courtesy.explain import HookError
 
 
 def layer():

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core import events
+from minigrad.engine import events
 
 
 class Net(nn.Module):
@@ -36,7 +36,7 @@ def heard():
 
     def listener(event):
         if event[0] == "forward":
-            scopes.append(mg.core.modes.state.scope)
+            scopes.append(mg.engine.modes.state.scope)
 
     events.listen(listener)
     yield scopes

@@ -41,7 +41,7 @@ def test_streams_are_lanes(gpu):
 def test_two_windows_at_once_are_refused_and_the_clock_comes_back(gpu):
     from time import perf_counter_ns
 
-    from minigrad.core import events
+    from minigrad.engine import events
 
     with mg.DeviceTimes(), pytest.raises(RuntimeError, match="another window"):
         mg.DeviceTimes().__enter__()

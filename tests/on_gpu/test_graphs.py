@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.errors import TapeError
+from minigrad.courtesy.explain import TapeError
 
 
 def values(*shape, seed=0):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 
 SMOOTH = ["celu", "elu", "gelu", "logsigmoid", "mish", "selu", "silu", "softplus", "softsign"]
 PIECEWISE = ["hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6"]

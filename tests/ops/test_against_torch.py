@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import minigrad.testing.samples  # registers the specs  # noqa: F401
-from minigrad.core.tensor import Tensor
 from minigrad.engine.api import grad
+from minigrad.engine.tensor import Tensor
 from minigrad.testing.spec import specs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

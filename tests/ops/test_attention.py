@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.func import jvp, vjp, vmap
 from minigrad.ops.attention import calls, drops
 from minigrad.testing import gradcheck

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import piecewise
+from minigrad.ops import blocked as piecewise
 from minigrad.ops import blocks, normal
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.core.graph import reachable
+from minigrad.engine.graph import reachable
 from minigrad.testing import gradcheck, gradgradcheck
 
 module = import_module("minigrad.ops.einsum")  # the package's attribute of this name is the op

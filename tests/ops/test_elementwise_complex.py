@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.func import jvp
 
 Z = np.array([0.6 + 0.3j, -0.4 + 0.7j, 0.2 - 0.8j])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.primitive import Primitive
+from minigrad.engine.primitive import Primitive
 from minigrad.testing.case import differentiated
 from minigrad.testing.run import load_samples
 from minigrad.testing.spec import specs

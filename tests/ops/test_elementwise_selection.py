@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.ops.elementwise.selection import choose
 
 INF, NAN = np.inf, np.nan

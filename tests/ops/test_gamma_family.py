@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.testing import gradcheck, gradgradcheck
 
 mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.piecewise import LARGE
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
+from minigrad.ops.blocked import LARGE
 from minigrad.ops.in_place import FEW, filled_by, keep_into, one_of_two
 
 F = mg.nn.functional

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 
 mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
 scipy_special = pytest.importorskip("scipy.special", reason="SciPy is not installed")

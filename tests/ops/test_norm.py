@@ -105,7 +105,7 @@ def test_many_blocks_give_what_one_block_gives(axis, monkeypatch):
     wide = tuple([n if k in over else 1 for k, n in enumerate(shape)])
     xs = [leaf(*shape), leaf(*wide), leaf(*wide)]
     ours = derivatives(
-        lambda x, w, b: mg.core.registry.op.standardize(x, w, b, axis=axis, eps=1e-5), xs, 1
+        lambda x, w, b: mg.engine.registry.op.standardize(x, w, b, axis=axis, eps=1e-5), xs, 1
     )
     theirs = derivatives(lambda x, w, b: composed(x, axis, w, b), xs, 1)
     for a, b in zip(ours, theirs, strict=True):

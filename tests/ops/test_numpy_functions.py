@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import InPlaceError
+from minigrad.courtesy.explain import InPlaceError
 from minigrad.testing import gradcheck
 
 rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.ops.row_sums import (
     FEW,
     FEW_MAXIMA,

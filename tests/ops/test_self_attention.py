@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import func, nn
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.nn import attention as layers
 
 rng = np.random.default_rng(0)

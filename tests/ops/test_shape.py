@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import minigrad as mg
-from minigrad.core import events
+from minigrad.engine import events
 from minigrad.testing import gradcheck, gradgradcheck
 
 few = settings(max_examples=40)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.registry import op as registry
+from minigrad.engine.registry import op as registry
 
 NATURAL = np.array([0, 1, 3], np.uint8)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import events
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import op as registry
+from minigrad.engine import events
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import op as registry
 from minigrad.ops import work
 from minigrad.ops.windows import windows
 from minigrad.ops.work import Array, Work, of, of_backward

@@ -13,7 +13,7 @@ from minigrad_profiler.cli import main
 from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
-from minigrad.core.events import scope
+from minigrad.engine.events import scope
 from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.table import cells

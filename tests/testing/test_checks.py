@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import RuleError
-from minigrad.core.registry import op
-from minigrad.core.tensor import Tensor
+from minigrad.courtesy.explain import RuleError
+from minigrad.engine.registry import op
+from minigrad.engine.tensor import Tensor
 from minigrad.testing import (
     ErrorSample,
     GradcheckError,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minigrad.core.registry import op as registry
+from minigrad.engine.registry import op as registry
 from minigrad.testing.case import Context
 from minigrad.testing.report import failure_text
 from minigrad.testing.run import check_ops, op_names

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.primitive import Primitive
+from minigrad.engine.primitive import Primitive
 from minigrad.testing import GradcheckError, Inconclusive, gradcheck, gradgradcheck, jvpcheck
 from minigrad.testing.plant import make
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minigrad.core.registry import op
+from minigrad.engine.registry import op
 from minigrad.testing.mutate import MUTATIONS, mutants, mutated
 from minigrad.testing.run import run_check
 

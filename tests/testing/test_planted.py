@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minigrad.core.registry import op as registry
+from minigrad.engine.registry import op as registry
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.run import check_one, load_samples

@@ -8,7 +8,7 @@ import textwrap
 FILE = """
     import numpy as np
     import pytest
-    from minigrad.core.primitive import Primitive
+    from minigrad.engine.primitive import Primitive
     from minigrad.testing import Sample, register_op
 
     twice = Primitive(lambda x: 2 * x, "twice_{factor}", ("x",), kind="elementwise")

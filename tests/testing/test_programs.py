@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.plan import Rule
-from minigrad.core.registry import op
 from minigrad.engine import serial
 from minigrad.engine.passes import engines
-from minigrad.engine.tape_program import Program
+from minigrad.engine.plan import Rule
+from minigrad.engine.registry import op
 from minigrad.func.levels import LevelTensor
 from minigrad.fusion.fuse import _Pullback
+from minigrad.tape.program import Program
 from minigrad.testing import cli
 from minigrad.testing.errors import GradcheckError
 from minigrad.testing.programs import compare

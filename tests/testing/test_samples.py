@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from minigrad.core.primitive import Primitive
-from minigrad.core.registry import op as registry
+from minigrad.engine.primitive import Primitive
+from minigrad.engine.registry import op as registry
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.function import as_tensors

@@ -6,8 +6,8 @@ import pytest
 import minigrad as mg
 import minigrad.array_api as xp
 from minigrad import func
-from minigrad.core.registry import numpy_table
-from minigrad.core.registry import op as registry
+from minigrad.engine.registry import numpy_table
+from minigrad.engine.registry import op as registry
 from minigrad.nn import functional as F
 from minigrad.testing.checks.silent import compared
 from minigrad.testing.errors import GradcheckError

@@ -90,11 +90,11 @@ def test_a_notebook_is_small_and_names_nothing_of_the_machine_that_made_it(scrip
 
 def test_cleaning_replaces_paths():
     path = f"{build.ROOT}/minigrad/core/graph.py:3"
-    assert build.cleaned(path) == "minigrad/core/graph.py:3"
+    assert build.cleaned(path) == "minigrad/engine/graph.py:3"
     cell = f"{tempfile.gettempdir()}/ipykernel_123/4567890.py:1: Warning"
     assert build.cleaned(cell) == "cell:1: Warning"
     output = {"data": {"text/plain": [path]}, "metadata": {}}
-    assert build.cleaned(output)["data"] == {"text/plain": ["minigrad/core/graph.py:3"]}
+    assert build.cleaned(output)["data"] == {"text/plain": ["minigrad/engine/graph.py:3"]}
 
 
 def test_pictures_become_smaller_and_stay_the_same_to_the_eye():

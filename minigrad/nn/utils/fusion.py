@@ -7,9 +7,9 @@ channel: an affine map, which goes into the weight and the bias of the layer bef
 import copy
 from typing import Any
 
-from ...core.registry import op
-from ...core.spelling import absences as _absences
-from ...core.tensor import Tensor
+from ...courtesy.spelling import absences as _absences
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..parameter import Parameter
 
 __all__ = [

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from ...core.create import as_tensor
-from ...core.errors import describe
-from ...core.modes import no_grad
-from ...core.tensor import Tensor
-from ...core.versions import note_write
+from ...courtesy.explain import describe
+from ...engine.modes import no_grad
+from ...engine.tensor import Tensor
+from ...engine.versions import note_write
+from ...tensor_api.create import as_tensor
 from ..containers import ModuleDict, ModuleList
 from ..derived import cached, class_before, derive, rules_of, underive
 from ..module import Module

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core import create
-from ...core.modes import no_grad
-from ...core.spelling import absences as _absences
-from ...core.tensor import Tensor
+from ...courtesy.spelling import absences as _absences
+from ...engine.modes import no_grad
+from ...engine.tensor import Tensor
+from ...tensor_api import create
 from ..derived import rules_of
 from ..module import Module
 from ..pruning import (

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import is_floating
-from ...core.primitive import primitive
-from ...core.registry import op
+from ...engine.primitive import primitive
+from ...engine.registry import op
 from ..axes import sum_to, widen
 from ..blocks import on_threads, part, spans
 from ..row_sums import largest_over

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_floating
-from ...core.errors import describe
-from ...core.primitive import composite
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...courtesy.explain import describe
+from ...engine.primitive import composite
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..axes import array_like
 from .blocks import attention_blocks
 from .drops import attention_seeds

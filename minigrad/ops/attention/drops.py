@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends import random
 from ...backends.device import array_module
-from ...core.primitive import primitive
+from ...engine.primitive import primitive
 from ..axes import module_of
 from ..batching import behind, full, one_more_axis
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype
-from ...core.primitive import linear
+from ...engine.primitive import linear
 from ..batching import apart, full, merged
 
 

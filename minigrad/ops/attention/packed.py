@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import primitive
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...engine.primitive import primitive
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..axes import widen
 from ..batching import apart, merged
 from ..row_sums import sum_of_product

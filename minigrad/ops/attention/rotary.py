@@ -3,9 +3,9 @@
 from typing import Any
 
 from ...backends.dtypes import accumulator
-from ...core.errors import describe, teaching
-from ...core.primitive import composite
-from ...core.registry import op
+from ...courtesy.explain import describe, teaching
+from ...engine.primitive import composite
+from ...engine.registry import op
 from ..axes import array_like, as_floating, constant_array, module_of
 
 __all__ = ["rotary", "rotary_angles"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype
-from ...core.registry import op
+from ...engine.registry import op
 from ..axes import module_of, plus, widen
 from .drops import attention_kept, kept_factor
 

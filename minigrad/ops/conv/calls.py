@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite
-from ...core.registry import op
+from ...engine.primitive import composite
+from ...engine.registry import op
 from ..axes import array_like
 from ..windows import Padding, Sizes, Windows, per_axis, windows
 from .primitives import conv, conv_dx

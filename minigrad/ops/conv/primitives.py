@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import multilinear, primitive
-from ...core.registry import op
+from ...engine.primitive import multilinear, primitive
+from ...engine.registry import op
 from ..batching import apart, full, merged, of_none
 from ..image_layout import empty, in_rows, pays, places_first, turned
 from . import depthwise, direct, gathered, phases, pointwise, thin, winograd

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, primitive
+from ...engine.primitive import composite, primitive
 from ..axes import widen
 from .selection import keep
 from .support import in_float32, number, special_function

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, elementwise, primitive
+from ...engine.primitive import composite, elementwise, primitive
 from ..axes import constant_array, widen
 from .support import zero
 

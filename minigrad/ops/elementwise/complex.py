@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable, is_floating
-from ...core.primitive import composite, linear, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, linear, primitive
+from ...engine.registry import op
 from ..axes import array_like
 from .selection import keep
 from .support import ordered

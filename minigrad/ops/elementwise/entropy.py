@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import finfo
-from ...core.primitive import elementwise
-from ...core.registry import op
+from ...engine.primitive import elementwise
+from ...engine.registry import op
 from ..axes import widen
 from .selection import keep
 from .support import in_float32, of_several, special_function

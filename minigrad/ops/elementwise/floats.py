@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, elementwise, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, elementwise, primitive
+from ...engine.registry import op
 from ..axes import array_like
 from .compare import bitwise_invert, bitwise_left_shift, bitwise_right_shift
 

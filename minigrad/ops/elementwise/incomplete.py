@@ -16,7 +16,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype
-from ...core.primitive import primitive
+from ...engine.primitive import primitive
 from ..axes import widen
 from . import power_series as series
 from .probability import betaln, two_powers

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import elementwise
-from ...core.registry import op
+from ...engine.primitive import elementwise
+from ...engine.registry import op
 from ..axes import widen
 from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln

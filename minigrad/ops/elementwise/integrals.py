@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, elementwise, primitive
+from ...engine.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .hypergeometric import hypergeometric
 from .selection import keep

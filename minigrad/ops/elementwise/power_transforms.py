@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import elementwise
+from ...engine.primitive import elementwise
 from ..axes import widen
 from .hypergeometric import hypergeometric
 from .powers import power_da, power_db

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import finfo
-from ...core.primitive import elementwise, primitive
-from ...core.registry import op
+from ...engine.primitive import elementwise, primitive
+from ...engine.registry import op
 from ..axes import in_wide
 from .selection import keep
 from .support import recorded, with_fractions

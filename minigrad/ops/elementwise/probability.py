@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_floating
-from ...core.primitive import composite, elementwise, primitive
-from ...core.tensor import raw
+from ...engine.primitive import composite, elementwise, primitive
+from ...engine.tensor import raw
 from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, elementwise, primitive
+from ...engine.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
 from .support import in_dtype_of, in_float32, special_function, whole_number

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import elementwise, primitive
+from ...engine.primitive import elementwise, primitive
 from ..axes import widen
 from .selection import choose, keep
 from .support import by_other_means, in_float32, recorded

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, linear
-from ...core.registry import op
+from ...engine.primitive import composite, linear
+from ...engine.registry import op
 from ..axes import array_like, axis_of, sum_to
 from ..batching import behind, needs_axes
 from ..elementwise.selection import keep

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, sortable
 from ..batching import along, full, of_none
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from ...backends.device import array_module, device_of, to_device, to_host
 from ...backends.dtypes import common_dtype, highest, is_floating, lowest
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
 from ..axes import (
     array_like,
     axis_of,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, weak_scalars
-from ...core.primitive import composite
-from ...core.registry import op
-from ...core.tensor import raw
+from ...engine.primitive import composite
+from ...engine.registry import op
+from ...engine.tensor import raw
 from ..axes import (
     array_beside,
     array_like,

@@ -16,8 +16,8 @@ import numpy as np
 from ...backends.device import array_module
 from ...backends.optional import optional
 from ...backends.pool import share
-from ...core import deterministic
-from ...core.inplace import no_number
+from ...modes import deterministic
+from ...tensor_api.inplace import no_number
 from ..axes import axis_of, constant_array, widen
 from ..blocks import scratch, spans
 from .in_order import sum_in_order

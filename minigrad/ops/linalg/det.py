@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
 from ..axes import array_like
 from .matrices import adjoint, lapack, stack_batch
 

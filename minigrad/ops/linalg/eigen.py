@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import describe
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...courtesy.explain import describe
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
 from ..axes import array_like
 from .matrices import adjoint, diagonal_of, hermitian_part, lapack, reciprocal_gaps, stack_batch
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, primitive
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..axes import array_like
 from .matrices import adjoint, finite, scipy_function, square_matrices, stack_batch
 

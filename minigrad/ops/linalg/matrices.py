@@ -11,8 +11,8 @@ import numpy as np
 
 from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import is_floating
-from ...core.primitive import primitive
-from ...core.registry import op as ops
+from ...engine.primitive import primitive
+from ...engine.registry import op as ops
 from ..batching import align, needs_axes
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, primitive
-from ...core.registry import op
-from ...core.tensor import raw
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
+from ...engine.tensor import raw
 from ..axes import array_like, sum_to
 from ..elementwise.selection import constant_in
 from ..scaling import overflow_ignored, power_of_two

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import primitive
+from ...engine.primitive import primitive
 from ..axes import as_floating, sum_to
 from ..batching import align
 from .matrices import adjoint, finite, on_stacks, scipy_function, square_matrices, stack_batch

@@ -10,12 +10,12 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import refuse_gradient
-from ...core import modes
-from ...core.autocast import in_float32
-from ...core.errors import describe
-from ...core.primitive import composite, linear, primitive
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...courtesy.explain import describe
+from ...engine import modes
+from ...engine.primitive import composite, linear, primitive
+from ...engine.registry import op
+from ...engine.tensor import Tensor
+from ...modes.autocast import in_float32
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
 from ..blocks import BUFFER, in_blocks, long_runs, part, scratch, single

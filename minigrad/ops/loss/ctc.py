@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.autocast import in_float32
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
+from ...modes.autocast import in_float32
 from ..axes import array_beside, array_like, module_of, widen
 from ..batching import apart, full, merged
 from .reduction import check_reduction

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...backends.device import device_of
 from ...backends.dtypes import common_dtype, is_differentiable
-from ...core.autocast import in_float32
-from ...core.primitive import composite, elementwise, primitive
-from ...core.registry import op
-from ...core.tensor import raw
+from ...engine.primitive import composite, elementwise, primitive
+from ...engine.registry import op
+from ...engine.tensor import raw
+from ...modes.autocast import in_float32
 from ..axes import array_like, as_floating, both_arrays, on_host, widen
 from ..blocks import scratch
 from ..elementwise.near_one import log_of_1_plus

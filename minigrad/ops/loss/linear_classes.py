@@ -15,9 +15,9 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...core.autocast import in_float32
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
+from ...modes.autocast import in_float32
 from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
 from ..blocks import on_threads, scratch, spans

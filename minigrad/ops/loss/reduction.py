@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 
 
 def check_reduction(name: str, reduction: str, *more: str) -> None:

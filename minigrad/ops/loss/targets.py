@@ -6,9 +6,9 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
-from ...core import modes
-from ...core.primitive import primitive
-from ...core.registry import op
+from ...engine import modes
+from ...engine.primitive import primitive
+from ...engine.registry import op
 from ..batching import apart, flat, full, merged
 
 

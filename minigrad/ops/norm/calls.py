@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, finfo, is_floating, refuse_gradient
-from ...core.errors import describe
-from ...core.primitive import composite
-from ...core.registry import op
+from ...courtesy.explain import describe
+from ...engine.primitive import composite
+from ...engine.registry import op
 from ..axes import array_like, constant_of_each, widen
 from .standardize import standardize
 

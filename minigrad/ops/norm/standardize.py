@@ -10,11 +10,11 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...core.errors import TransformError
-from ...core.primitive import primitive
-from ...core.registry import op
-from ...core.saving import is_recomputing
-from ...core.versions import note_write
+from ...courtesy.explain import TransformError
+from ...engine.primitive import primitive
+from ...engine.registry import op
+from ...engine.versions import note_write
+from ...modes.saving import is_recomputing
 from ..axes import constant_of_each, sum_to
 from ..batching import behind, full
 from ..blocks import part, scratch

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import primitive
-from ...core.registry import op
+from ...engine.primitive import primitive
+from ...engine.registry import op
 from ..axes import plus, widen
 from ..batching import full
 from .steps import (

@@ -14,7 +14,7 @@ import numpy as np
 from ...backends import blas
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...core.registry import op
+from ...engine.registry import op
 from ..shape.splitting import unbind
 from ..small_products import multiplier
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, is_differentiable, resolve_dtype
-from ...core.numpy_protocol import mask_of
-from ...core.registry import chosen_table, op
-from ...core.tensor import Tensor, raw, wrap
+from ...engine.registry import chosen_table, op
+from ...engine.tensor import Tensor, raw, wrap
+from ...tensor_api.numpy_protocol import mask_of
 from ..axes import as_floating, axes_of
 from ..scaling import is_lost, overflow_ignored, power_of_two
 from .spread import degrees_lost, root_of_variance

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, common_dtype
-from ...core.primitive import composite, linear, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, linear, primitive
+from ...engine.registry import op
 from ..axes import accumulate, axis_of, module_of, widen
 from ..batching import along, both_along
 

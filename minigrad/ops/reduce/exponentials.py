@@ -6,8 +6,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, is_differentiable
-from ...core.primitive import primitive
-from ...core.registry import op
+from ...engine.primitive import primitive
+from ...engine.registry import op
 from ..axes import as_floating, keep_axes, widen
 from ..batching import along, both_along, reduction
 from ..elementwise.support import are_finite

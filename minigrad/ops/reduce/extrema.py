@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, primitive
+from ...engine.primitive import composite, primitive
 from ..axes import keep_axes, widen
 from ..batching import along, reduction
 from ..row_sums import extremum_of_each_row, left_of, rows_along

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...backends.dtypes import common_dtype, is_differentiable
-from ...core.primitive import composite, primitive
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..axes import (
     array_like,
     axes_of,

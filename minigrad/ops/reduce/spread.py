@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
-from ...core.primitive import composite, primitive
-from ...core.registry import op
+from ...engine.primitive import composite, primitive
+from ...engine.registry import op
 from ..axes import accumulate, array_like, axes_of, count, keep_axes, widen
 from ..batching import reduction
 from ..elementwise.selection import constant_in

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import linear, primitive
+from ...engine.primitive import linear, primitive
 from ..axes import accumulate, count, spread, widen
 from ..batching import reduction
 from ..image_layout import places, turned

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 from ..axes import as_floating, constant_like
 
 _STATISTICS = {"mean": "mean", "median": "median", "maximum": "max", "minimum": "min"}

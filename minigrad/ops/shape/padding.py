@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, linear
-from ...core.registry import op
+from ...engine.primitive import composite, linear
+from ...engine.registry import op
 from ..axes import array_like, constant_array, constant_like, number_in, widen
 from .borders import OPTION, bordered
 

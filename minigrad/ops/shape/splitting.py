@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.caches import cached
-from ...core.primitive import Primitive, composite
-from ...core.registry import op
+from ...backends.caches import cached
+from ...engine.primitive import Primitive, composite
+from ...engine.registry import op
 from ..axes import array_like, axis_of
 
 __all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ...core.primitive import composite, linear
-from ...core.registry import op
+from ...engine.primitive import composite, linear
+from ...engine.registry import op
 from ..axes import array_like, axes_of, sum_to
 from ..batching import behind, in_examples
 from ..image_layout import in_rows

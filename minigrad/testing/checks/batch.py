@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import TransformError
-from ...core.tensor import Tensor
+from ...courtesy.explain import TransformError
+from ...engine.tensor import Tensor
 from ..case import Case, is_differentiable_op, primitive_of
 from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array

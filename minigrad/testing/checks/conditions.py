@@ -6,8 +6,8 @@ asked for, and with one result alone that is used.
 
 import numpy as np
 
-from ...core.modes import enable_grad, inference_mode, no_grad
-from ...core.tensor import Tensor
+from ...engine.modes import enable_grad, inference_mode, no_grad
+from ...engine.tensor import Tensor
 from ..case import Case
 from ..conduct import all_arguments_but_one, asked_for_alone, one_argument_alone, some_results
 from ..errors import DoesNotApply, GradcheckError
@@ -108,7 +108,7 @@ def with_hooks(case: Case, function: Function, values: list, vs: list) -> list |
 def in_checkpoint(case: Case, function: Function, values: list, vs: list) -> list | None:
     """The op recomputed in the backward."""
     try:
-        from ...engine.checkpoint import checkpoint
+        from ...modes.checkpoint import checkpoint
     except ImportError:
         case.note("K20", "checkpoint is not there")
         return None

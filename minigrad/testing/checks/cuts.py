@@ -12,9 +12,9 @@ from time import thread_time
 import numpy as np
 
 from ...backends.pool import get_num_threads, set_num_threads
-from ...core import piecewise
-from ...core.registry import op as registry
-from ...core.tensor import Tensor
+from ...engine.registry import op as registry
+from ...engine.tensor import Tensor
+from ...ops import blocked as piecewise
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Arrays, Function, as_array, is_smooth_array, pulled_back

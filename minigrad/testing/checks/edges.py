@@ -10,9 +10,9 @@ import numpy as np
 
 from ...backends.optional import optional
 from ...compiled import accelerate
-from ...core.graph import Leaf
-from ...core.tensor import wrap
 from ...engine.api import grad
+from ...engine.graph import Leaf
+from ...engine.tensor import wrap
 from ...fusion.fuse import fuse
 from ...fusion.trace import holds_for
 from ..case import Context, argument_names, differentiated, primitive_of

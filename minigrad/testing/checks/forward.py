@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, finfo, is_differentiable, is_floating
-from ...core.primitive import Primitive
-from ...core.tensor import Tensor
+from ...engine.primitive import Primitive
+from ...engine.tensor import Tensor
 from ..case import Case
 from ..errors import GradcheckError
 from ..function import as_array, as_tensors, is_smooth_array

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph import reachable
+from ...engine.graph import reachable
 from ..case import Case
 from ..errors import GradcheckError
 from ..function import gradients

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from ...core.primitive import Primitive
+from ...engine.primitive import Primitive
 from ..case import Context, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import as_tensors

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import RuleError, TransformError
-from ...core.tensor import Tensor
+from ...courtesy.explain import RuleError, TransformError
+from ...engine.tensor import Tensor
 from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array
 from .nearness import agree

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import TransformError
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...courtesy.explain import TransformError
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction, finite
 from ..errors import DoesNotApply, GradcheckError

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph import reachable
-from ...core.versions import owner_of
 from ...engine import api
+from ...engine.graph import reachable
+from ...engine.versions import owner_of
 from ..case import DOUBLE, Case, argument_names
 from ..errors import DoesNotApply, GradcheckError
 from ..function import as_array, as_tensors, gradients

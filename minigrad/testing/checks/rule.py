@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
-from ...core.graph import Leaf, backward_order
-from ...core.versions import owner_of
 from ...engine import serial
 from ...engine.contributions import conform
+from ...engine.graph import Leaf, backward_order
+from ...engine.versions import owner_of
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
 from ..numeric import normal

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor import Tensor
+from ...engine.tensor import Tensor
 from ..case import Case
 from ..conduct import some_arguments, tied_gradients, ties
 from ..errors import DoesNotApply, GradcheckError

@@ -10,8 +10,8 @@ import numpy as np
 
 import minigrad as mg
 
-from ...core.errors import InPlaceError
-from ...core.tensor import Tensor
+from ...courtesy.explain import InPlaceError
+from ...engine.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..engines import available
 from ..function import Arrays, Function, as_array, pulled_back

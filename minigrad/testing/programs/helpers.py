@@ -8,7 +8,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...core.primitive import Primitive
+from ...engine.primitive import Primitive
 
 
 class Swish(mg.Function):

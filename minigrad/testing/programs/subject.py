@@ -8,7 +8,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...core.tensor import Tensor
+from ...engine.tensor import Tensor
 from ..function import Arrays, Function, as_array
 from ..numeric import normal
 

@@ -13,8 +13,8 @@ import numpy as np
 
 import minigrad as mg
 
-from ...core.errors import RuleError, TapeError, TransformError
-from ...core.tensor import Tensor
+from ...courtesy.explain import RuleError, TapeError, TransformError
+from ...engine.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..checks.nestings import Gradient, Ways, in_products, nestings_agree
 from ..compare import check_direction

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...backends.dtypes import accumulator
-from ...core.registry import op
+from ...engine.registry import op
 from ...ops.attention.drops import GOLDEN
 from ...ops.attention.words import dropped, probabilities, transposed, visible
 from ...ops.axes import module_of

@@ -44,7 +44,7 @@ for _name, _theirs in _PAIRS.items():
 
 def _of_order(name):
     def call(x, v):
-        from ...core.registry import op
+        from ...engine.registry import op
 
         return getattr(op, name)(v, x)
 

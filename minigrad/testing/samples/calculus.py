@@ -52,7 +52,7 @@ register_op(
 
 
 def _gradients(x, *spacing, **params):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     ys = op.gradient(x, *spacing, **params)
     assert not isinstance(ys, tuple) or len(ys) != 1  # along one axis it is an array

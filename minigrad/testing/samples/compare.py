@@ -60,8 +60,8 @@ def _as_array(truth):
 
 
 def _on_tensors(name):
-    from ...core.registry import op
-    from ...core.tensor import Tensor
+    from ...engine.registry import op
+    from ...engine.tensor import Tensor
 
     return lambda a, b: Tensor(_as_array(getattr(op, name)(a, b)))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, normal
 

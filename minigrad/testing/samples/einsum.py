@@ -40,7 +40,7 @@ _REORDERED = "a cheaper order of the sums: inf − inf in NumPy's order may be i
 
 
 def _call(*arrays, subscripts):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.einsum(subscripts, *arrays)
 
@@ -103,7 +103,7 @@ register_op(
 
 
 def _chain(*arrays):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.multi_dot(arrays)
 

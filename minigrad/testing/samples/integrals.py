@@ -27,7 +27,7 @@ def called(name, *keys):
     """The op whose parameters, given by keyword, stand before x."""
 
     def call(x, **params):
-        from ...core.registry import op
+        from ...engine.registry import op
 
         return getattr(op, name)(*[params[key] for key in keys], x)
 

@@ -7,7 +7,7 @@ from .forms import COMPLEX, near_one, of_several, over
 
 
 def _meshgrid(*xs, **params):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.meshgrid(*xs, **params)
 
@@ -39,7 +39,7 @@ register_op(
 
 
 def _block(a, b, c, d):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.block([[a, b], [c, d]])
 

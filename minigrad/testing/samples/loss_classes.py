@@ -269,7 +269,7 @@ def _dx_samples(rng, dtype):
 
 def _cross_entropy_dx(a, x, index):
     """The op with the lse of this x, which the op takes as a constant that is at hand."""
-    from ...core.registry import op
+    from ...engine.registry import op
 
     lse = op.logsumexp(x, axis=1, keepdims=True)
     return op.cross_entropy_dx(a, x, lse, index)

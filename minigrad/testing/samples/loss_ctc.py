@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, normal
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...backends.dtypes import accumulator, common_dtype
-from ...core.registry import op
+from ...engine.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, normal
 from .loss_classes import REDUCTIONS, _cross_entropy, _log_softmax

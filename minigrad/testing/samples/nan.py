@@ -29,7 +29,7 @@ def _call(name):
     """The op of x with NaN where the mask is set: the finite differences then see numbers."""
 
     def call(x, mask, **params):
-        from ...core.registry import op
+        from ...engine.registry import op
 
         return getattr(op, name)(op.where(mask, NAN, x), **params)
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ...backends.dtypes import accumulator
-from ...core.registry import op
-from ...core.tensor import Tensor
+from ...engine.registry import op
+from ...engine.tensor import Tensor
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, in_both_orders, normal, of_several
 

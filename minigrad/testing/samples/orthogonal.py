@@ -57,7 +57,7 @@ _TINY = "SciPy has 0 for i₀ of 1e-308; tests/ops/test_integrals.py has the lim
 
 def _of_order(name):
     def call(x, n, derivative=False):
-        from ...core.registry import op
+        from ...engine.registry import op
 
         return getattr(op, name)(n, x, derivative)
 

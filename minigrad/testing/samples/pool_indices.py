@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, distinct, normal, of_several, over
 from .pool import TWO, WINDOWS, _how, _partial, _views

@@ -105,7 +105,7 @@ def _zeta(x, exponent=2.0):
 
 
 def _zeta_of(q, x):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.zeta(x, q)
 

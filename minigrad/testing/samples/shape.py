@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...core.registry import op
+from ...engine.registry import op
 from ..spec import ErrorSample, register_op
 from .forms import COMPLEX, of_several, over
 

@@ -192,6 +192,6 @@ register_op(
 
 
 def _polygamma(n, x):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.polygamma(n, x)

@@ -22,7 +22,7 @@ def _positive(rng, dtype, shape):
 
 
 def _average(x, weights=None, axis=None, keepdims=False):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.average(x, axis=axis, weights=weights, keepdims=keepdims)
 
@@ -115,7 +115,7 @@ VALUES = np.random.default_rng(5).standard_normal(12)
 
 
 def _histogram(weights, x, **params):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.histogram(x, weights=weights, **params)[0]
 
@@ -163,7 +163,7 @@ def _of_points(name):
         return (points,) if name == "histogramdd" else tuple(points.T)
 
     def call(weights, points, **params):
-        from ...core.registry import op
+        from ...engine.registry import op
 
         return getattr(op, name)(*arguments(points), weights=weights, **params)[0]
 
@@ -234,7 +234,7 @@ def _bincount_samples(rng, dtype):
 
 
 def _bincount(weights, x, minlength=0):
-    from ...core.registry import op
+    from ...engine.registry import op
 
     return op.bincount(x, weights, minlength)
 

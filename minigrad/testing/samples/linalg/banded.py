@@ -40,7 +40,7 @@ def _by_matrix(ab, b, lower=0, upper=0):
 
 
 def _solve_banded(ab, b, lower=0, upper=0):
-    from ....core.registry import op
+    from ....engine.registry import op
 
     return op.solve_banded((lower, upper), ab, b)
 

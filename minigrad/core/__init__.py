@@ -1,1 +1,0 @@
-"""What an op, a node and a tensor are: see graph.py first, then primitive.py and tensor.py."""

@@ -1,0 +1,384 @@
+"""Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import wraps
+from types import MethodType
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from ..backends.device import DeviceError, ErrorAbout, OperandError, as_operand, device_of
+from ..engine import registry
+from ..engine.errors import (  # noqa: F401 (for all who import this module)
+    AnomalyError,
+    CheckpointError,
+    ConvergenceError,
+    DeterminismError,
+    FormatError,
+    GraphInUseError,
+    GraphReleasedError,
+    HookError,
+    ImplementationError,
+    InPlaceError,
+    MinigradError,
+    RuleError,
+    SeedError,
+    SessionMismatch,
+    StateError,
+    TapeError,
+    TransformError,
+)  # fmt: skip
+from .hints import arrays_in, hint_of_op, no_operand, our_name
+from .options import Options
+from .spelling import argument_here
+
+Fn = TypeVar("Fn", bound=Callable)
+
+
+# The end of the error where a plain array would drop a derivative in silence.
+NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
+NO_PLAIN_ARRAY = (
+    "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
+    "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
+)
+
+
+def about(needed: Any, given: Any = None) -> dict[str, Any]:
+    """The attributes of an error about an array that is needed, and what came instead."""
+    found = {"shape": getattr(needed, "shape", None), "dtype": getattr(needed, "dtype", None)}
+    if given is not None:
+        found["given_shape"] = getattr(given, "shape", None)
+        found["given_dtype"] = getattr(given, "dtype", None)
+    return found
+
+
+def describe(value: Any) -> str:
+    """One value as an error shows it: `float32 (3, 4)` for arrays and tensors, its repr else."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"{dtype} {shape}"
+    several = isinstance(value, list | tuple) and any(hasattr(x, "dtype") for x in value)
+    text = f"[{', '.join(map(describe, value))}]" if several else repr(value)
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _named(op: Any, args: tuple) -> list[tuple[str, Any]]:
+    """The arguments of an op's call with their names; those of a variadic op are numbered."""
+    names = [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
+    return [*zip(names, args, strict=False)]
+
+
+def call_text(op: Any, args: tuple, params: dict) -> str:
+    """The call in the user's terms: `mul(a: float32 (3,), b: float32 (4,))`."""
+    parts = [f"{name}: {describe(x)}" for name, x in _named(op, args)]
+    parts += [f"{name}={describe(value)}" for name, value in params.items()]
+    return f"{op.called}({', '.join(parts)})"
+
+
+def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
+    """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
+    takes more or fewer arguments. called: what users call fn, if not by its name.
+    """
+    called = called or fn.__name__
+    wanted = inspect.signature(fn)
+    parameters = wanted.parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {name for name, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}
+    unknown = [name for name in given if name not in named]
+    if takes_any or getattr(error, "explained", False):
+        return error
+    if not unknown:  # Python's own words, which an op's method puts its class's name before
+        said = "positional argument" in str(error) and unfit(called, wanted, args, given)
+        return TypeError(said) if said else error
+    error = TypeError(f"{called}() got an unexpected keyword argument {unknown[0]!r}")
+    return TypeError(f"{_call_of(fn, args, given, called)}: {error}{our_name(error, fn)}")
+
+
+def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str, Any]) -> str:
+    """Why owner(*args, **given) does not fit the signature, and a hint; "" where it fits."""
+    try:
+        wanted.bind(*args, **given)
+        return ""
+    except TypeError as error:
+        reason = str(error)
+    names = [name for name in wanted.parameters if name != "self"]
+    hint = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+    by_name = [name for name, p in wanted.parameters.items() if p.kind is p.KEYWORD_ONLY]
+    if by_name and reason.startswith("too many positional"):
+        hint = f"{hint} ({', '.join(by_name)} by name)"
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in wanted.parameters.values())
+    unknown = [] if takes_any else [name for name in given if name not in names]
+    if unknown:  # the reason, where an argument is missing too
+        reason = f"got an unexpected keyword argument {unknown[0]!r}"
+        here = argument_here(unknown[0], wanted)
+        hint = f"here it is {here}" if here else hint
+    return f"{owner}: {reason}; {hint}"
+
+
+class SignatureOfInit:
+    """A class's __signature__, for inspect and help: before 3.11.4 they look at __new__ first."""
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:  # a layer is called as its __call__ says
+            raise AttributeError("__signature__")
+        init = owner.__init__
+        if init is object.__init__:
+            return inspect.Signature()
+        wanted = inspect.signature(init)
+        return wanted.replace(parameters=[*wanted.parameters.values()][1:])
+
+
+class Told:
+    """Base of classes whose own constructors' errors say which class was made."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) and cls.__module__.startswith(_LIBRARY):
+            cls.__init__ = telling(cls.__init__)  # type: ignore[method-assign]
+
+
+class Checked(Told):
+    """Base of classes whose construction with wrong arguments lists the right ones."""
+
+    __signature__ = SignatureOfInit()
+
+    def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:  # a copy is made without any
+            wanted = inspect.signature(cls.__init__, follow_wrapped=False)
+            if said := unfit(cls.__name__, wanted, (None, *args), kwargs):
+                raise TypeError(said)
+        return super().__new__(cls)
+
+
+def _call_of(fn: Callable, args: tuple, given: dict, called: str) -> str:
+    """The call fn(*args, **given), as call_text shows that of an op."""
+    names = ["x" if name == "self" else name for name in inspect.signature(fn).parameters]
+    parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
+    parts += [f"{name}={describe(value)}" for name, value in given.items()]
+    return f"{called}({', '.join(parts)})"
+
+
+_REBUILT = (
+    np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ZeroDivisionError, OverflowError,
+    OperandError, AttributeError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
+    """The same kind of error with the call before its message, so that `except` still fits.
+
+    A class of somebody else's may need more than a message: such an error gets a note instead. A
+    new error gets the old one as its cause here: `raise explain(error) from error` would make an
+    unchanged error its own cause, and that cycle would keep the arrays of all frames below alive.
+    """
+    given = type(error)
+    known = given in _REBUILT or given.__module__.startswith("numpy")
+    kind = next((kind for kind in _REBUILT if known and issubclass(given, kind)), None)
+    if kind is None:
+        error.add_note(f"in {call}{hint}")
+        error.explained = True  # type: ignore[attr-defined]
+        return error
+    new = kind(f"{call}: {said}{hint}")
+    if isinstance(error, ErrorAbout):
+        vars(new).update(vars(error))
+    new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+    return new
+
+
+def teaching(fn: Fn) -> Fn:
+    """Decorator: an error that does not say which call it is of shows it, as those of ops do."""
+    options, name = Options(fn), fn.__name__
+
+    @wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            y = fn(*args, **kwargs)
+        except Exception as error:
+            raise of_call(error, fn, args, kwargs)  # noqa: B904 (it knows its cause)
+        options.check(name, args, kwargs)
+        return y
+
+    called.untaught = fn  # type: ignore[attr-defined]
+    return called  # type: ignore[return-value]
+
+
+def telling(init: Fn) -> Fn:
+    """An __init__ whose errors say which class was made, and whose options are held against their
+    annotations."""
+    options = Options(init)
+
+    @wraps(init)
+    def made(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        try:
+            init(self, *args, **kwargs)
+        except Exception as error:
+            raise of_call(error, MethodType(init, self), args, kwargs, name)  # noqa: B904
+        options.check(name, (self, *args), kwargs)
+
+    made.__signature__ = inspect.signature(init, follow_wrapped=False)  # type: ignore[attr-defined]
+    return made  # type: ignore[return-value]
+
+
+def untaught(fn: Any) -> Any:
+    """What `teaching` was given, where it has made fn."""
+    inner = getattr(fn, "__wrapped__", None)  # other decorators copy attributes
+    return inner if inner is not None and inner is getattr(fn, "untaught", None) else fn
+
+
+# How our own messages begin, "median: ..." or "median(x: float64 (3,)): ...", and Python's "float()
+# argument must be" does not.
+_SAYS_WHOSE = re.compile(r"[\w.]+(: |\((?!\)))")
+
+
+def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = "") -> Exception:
+    """What to raise where fn(*args, **given) failed: the error, told as one of this call.
+
+    called: what users call fn, if not by its name
+    """
+    called = called or fn.__name__
+    better = taught(error, fn, args, given, called) if isinstance(error, TypeError) else error
+    if better is not error:
+        better.__cause__ = error.__cause__  # what happened inside is of no interest
+        return better
+    said, ours = str(error), isinstance(error, MinigradError)
+    if inside := getattr(error, "inside", ()):  # an op that fn is made of: fn is what was called
+        return _as_of_call(error, inside, fn, args, given, called)
+    if ours or getattr(error, "explained", False) or not isinstance(error, _REBUILT):
+        return error
+    whose = _SAYS_WHOSE.match(said)
+    other = whose and _of_another(whose[0], called)
+    if (whose and not other) or said.startswith(f"{called} "):
+        if not isinstance(error, np.exceptions.AxisError):  # NumPy's "source: axis 9 is ..."
+            return error
+    said = said.removeprefix(other or "")
+    needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
+    hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
+    call = _call_of(fn, args, given, called)
+    told = _rebuilt(error, call, said, hint)
+    if told is not error:
+        told.inside = (error, said, hint, called, call)  # type: ignore[attr-defined]
+    return told
+
+
+def _of_another(start: str, called: str) -> str:
+    """The start "median: " of a message, where users know a function of that name and it is not
+    the one that they called."""
+    name, colon, _ = start.rpartition(": ")
+    name, own = name.rpartition(".")[2] if colon else "", called.rpartition(".")[2]
+    known = _is_known_to_users(name) or name in registry.op
+    return start if name and _plain(name) != _plain(own) and known else ""
+
+
+def _plain(name: str) -> str:
+    """A name as users hear it: the layer CELU is celu."""
+    return name.replace("_", "").lower()
+
+
+def _as_of_call(
+    error: Any, inside: tuple, fn: Callable, args: tuple, given: dict, called: str
+) -> Exception:
+    """The error of an op inside fn, told as one of fn's call.
+
+    It stays as it is where fn and the op have one name, and where fn was given a function, which
+    may be what failed.
+    """
+    cause, said, hint, name, call = inside
+    if _plain(name) == _plain(called) or any(map(_is_function, (*args, *given.values()))):
+        return error
+    if _is_known_to_users(name):
+        hint = f"{hint} (in {call})"
+    told = _rebuilt(cause, _call_of(fn, args, given, called), said, hint)
+    told.inside = (cause, said, hint, called, call)  # type: ignore[attr-defined]
+    return told
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
+
+
+def refuse_out(method: str, out: Any) -> None:
+    """An error for ndarray's out=, which a method has in its place in the signature alone."""
+    if out is not None:
+        raise TypeError(
+            f"{method}: out= would write a tensor's values where no gradient can follow; "
+            "write y = ... instead"
+        )
+
+
+def refuse_left_behind(op: Any, args: tuple) -> None:
+    """An error for an argument that belongs to a vmap or jvp that has ended, or to another thread.
+
+    Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
+    a lower level, on which a forward for arrays fails or computes nonsense.
+    """
+    for x in args:
+        if getattr(x, "level", 0):
+            x.require_life(op)
+
+
+def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
+    """The same kind of error with the call before its message: what the doorway raises.
+
+    Of ops inside ops only the innermost, which failed, is explained.
+    """
+    refuse_left_behind(op, args)
+    if getattr(error, "explained", False):
+        return error
+    call, said = call_text(op, args, params), str(error)
+    hint = hint_of_op(error, op, _named(op, args), args, params)
+    if hint:
+        said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
+        said = said.removesuffix(".")
+    _, unexpected, name = said.partition("() got an unexpected keyword argument ")
+    if unexpected:  # Python names the function inside the op
+        said = f"{op.name}{unexpected}{name}"
+    devices = {device_of(x) for x in arrays_in(args)}
+    if len(devices) > 1:
+        places = " and ".join(sorted(devices))
+        new = DeviceError(
+            f"{call}: the arguments lie on different devices, {places}; move one with x.to(device)",
+            devices=tuple(sorted(devices)),
+        )
+        new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+        return new
+    if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
+        said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""
+    told = _rebuilt(error, call, said, hint)
+    if told is not error:
+        told.inside = (error, said, hint, op.called, call)  # type: ignore[attr-defined]
+    return told
+
+
+_LIBRARY = f"{__name__.partition('.')[0]}."
+_ROOMS = ("", ".nn", ".nn.functional", ".linalg", ".fft", ".special")
+
+
+def _is_known_to_users(name: str) -> bool:
+    """Whether users find an op by this name, and not only the functions that are made of it."""
+    package = __name__.partition(".")[0]
+    rooms = [sys.modules.get(package + room) for room in _ROOMS]
+    return any(name in vars(room) for room in rooms if room)
+
+
+def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
+    """An argument that is not a tensor, as a plain array of numbers."""
+    try:
+        return as_operand(x)
+    except TypeError as error:
+        raise explain(error, op, args, params) from None
+    except ValueError as error:  # NumPy's, of lists
+        if "inhomogeneous" in str(error):
+            error = ValueError(
+                "the nested lists have different lengths; an array is rectangular, so pad the "
+                "short ones"
+            )
+        raise explain(error, op, args, params) from None

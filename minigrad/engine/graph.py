@@ -1,0 +1,183 @@
+"""The graph that a forward leaves behind: nodes, leaves, ports, and the walk over them.
+
+A node stands for one call of an op. Its `parents` receive what its rules return, in order. A parent
+is one of three kinds of *place* (the word used below and in engine/ for any of them). All three
+have `number`, `parents`, `shape` and `dtype`, which is all that walks and engines read:
+
+- `Node`   the call that made a tensor;
+- `Leaf`   a tensor the user made with requires_grad=True; its gradient ends in `.grad`;
+- `Port`   one output of an op that has several.
+
+Places are numbered as they are made. A call is made after the calls that made its inputs, so in
+order of decreasing number every consumer comes before its producers. That is a valid backward
+order, found without following edges.
+"""
+
+import itertools
+import weakref
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+from ..modes.hooks import NodeHooks
+
+next_number = itertools.count().__next__  # one C call, so two threads never share a number
+
+
+class Node(NodeHooks):
+    """One recorded call. `saved` is what its rules need; it is None once a backward has used it.
+
+    `origin` is (code, instruction, scope) while a listener asks for it, else None. The slot `hooks`
+    stays unset until the first hook is registered (hooks.py), in leaves and ports too, so that a
+    forward spends no time on it. `ports` is set only where the op has several outputs: weak
+    references, since a port refers to its node.
+    """
+
+    __slots__ = (
+        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "hooks", "ports",
+        "__weakref__",
+    )  # fmt: skip
+
+    number: int
+    op: Any
+    plan: Any
+    parents: tuple
+    saved: tuple | None
+    shape: tuple
+    dtype: Any
+    origin: tuple | None
+    ports: tuple
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} #{self.number}>"
+
+
+def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
+    """A node for one call of `op`; None if no input needs a gradient.
+
+    `nodes` holds the place of each input, or None; `arrays` are the inputs and the result. Sets
+    plan, parents and saved; the caller sets what is left (number, op, origin, shape, dtype).
+    """
+    pattern, bit = 0, 1
+    for parent in nodes:
+        if parent is not None:
+            pattern |= bit
+        bit += bit
+    if not pattern:
+        return None
+    plan = op.plan_for(pattern)
+    node = Node()
+    node.plan = plan
+    node.parents = tuple([parent for parent in nodes if parent is not None])
+    node.saved = plan.save(arrays, params, residuals, pattern) if plan.save else ()
+    return node
+
+
+class Leaf:
+    """Where a leaf tensor's gradient arrives. Refers to its tensor weakly, so there is no cycle."""
+
+    __slots__ = ("number", "tensor", "shape", "dtype", "hooks", "__weakref__")
+    parents = ()
+    saved = ()
+
+    def __init__(self, tensor: Any):
+        self.number = next_number()
+        self.tensor = weakref.ref(tensor)
+        self.shape = tensor.shape
+        self.dtype = tensor.dtype
+
+    def __repr__(self) -> str:
+        return f"<leaf #{self.number}>"
+
+
+_frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while it is frozen
+
+
+def freeze(leaf: Leaf) -> None:
+    """Keep the Leaf of a tensor that stops requiring a gradient, for when it requires one again.
+
+    Its hooks (for example those of data-parallel training) are then in force again, and graphs
+    recorded before still reach the tensor.
+    """
+    tensor = leaf.tensor()
+    key = id(tensor)
+    _frozen[key] = weakref.ref(tensor, lambda _: _frozen.pop(key, None)), leaf
+
+
+def leaf_of(tensor: Any) -> Leaf:
+    """The leaf that the tensor had before it was frozen, where it still fits; else a new one."""
+    _, leaf = _frozen.pop(id(tensor), (None, None))
+    if leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype):
+        return leaf
+    return Leaf(tensor)
+
+
+class Port(NodeHooks):
+    """Output `index` of a node with several outputs; it passes its cotangent on to the node."""
+
+    __slots__ = ("number", "parents", "index", "shape", "dtype", "hooks", "__weakref__")
+    saved = ()
+
+    def __init__(self, node: Node, index: int, y: Any):
+        self.number = next_number()
+        self.parents = (node,)
+        self.index = index
+        self.shape = y.shape
+        self.dtype = y.dtype
+
+    def __repr__(self) -> str:
+        return f"<output {self.index} of {self.parents[0]!r}>"
+
+
+def port_of(node: Node, index: int, y: Any) -> Port:
+    """The port of an output: the one its tensor has, while that is alive; else a new one.
+
+    A recorded rule that read the result sends a gradient to it; by the same port it arrives where
+    the user's own gradients do, and meets the same hooks.
+    """
+    port = node.ports[index]()
+    if port is None:
+        port = Port(node, index, y)
+        node.ports = (*node.ports[:index], weakref.ref(port), *node.ports[index + 1 :])
+    return port
+
+
+def reachable(roots: Iterable) -> list:
+    """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
+    seen = set(roots)
+    found = list(seen)
+    for place in found:  # the list grows during the loop
+        for parent in place.parents:
+            if parent not in seen:
+                seen.add(parent)
+                found.append(parent)
+    found.sort(key=attrgetter("number"))  # nearly in decreasing order already: a fast sort
+    return found
+
+
+def backward_order(roots: Iterable) -> list:
+    """The reachable places, newest first, each leaf directly after its last consumer.
+
+    So a leaf, however old it is, is visited as soon as its gradient is complete, in the middle of
+    a backward.
+    """
+    return with_leaves(reachable(roots))
+
+
+def with_leaves(places: list) -> list:
+    """backward_order for places that are given oldest first, with the leaves at any position."""
+    waiting = {place for place in places if type(place) is Leaf}
+    nodes = [place for place in places if type(place) is not Leaf]
+    order: list = []
+    for i, node in enumerate(nodes):
+        if not waiting:
+            order += nodes[i:]
+            break
+        for parent in node.parents:  # oldest first: the first consumer met is the last to run
+            if parent in waiting:
+                waiting.remove(parent)
+                order.append(parent)
+        order.append(node)
+    order += [leaf for leaf in places if leaf in waiting]  # leaves that are roots themselves
+    order.reverse()
+    return order

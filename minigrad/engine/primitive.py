@@ -1,0 +1,368 @@
+"""What an op is: a forward written in NumPy, its derivative rules, and the one way it runs.
+
+Three ways to write one:
+
+    tan = elementwise(np.tan, dx=lambda y: 1 + y * y)            # partials, name = variable
+
+    @primitive                                                    # anything else
+    def softmax(x, *, axis=-1): ...
+
+    @softmax.vjp("x")
+    def softmax_dx(g, y, axis): ...
+
+    @linear                                                       # jvp is the op itself
+    def transpose(x, *, axes=None): ...
+
+Calling an op is the one doorway: unwrap, run, wrap, link. `Primitive.general` does it for any call;
+`apply` is the same for plain calls, written out for each op (plain_call.py).
+"""
+
+import inspect
+import weakref
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
+from ..courtesy.explain import explain, operand, refuse_left_behind, taught, teaching
+from ..courtesy.options import held
+from ..courtesy.spelling import in_own_names
+from ..custom.implementations import Extensible
+from ..fast.plain_call import plain_call, watched_call
+from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
+from ..ops.blocked import NOTABLE, in_blocks
+from . import events, modes
+from .graph import Node, Port, link, next_number
+from .plan import Plan, Plans, Rule
+from .registry import numpy_table
+from .registry import op as registry
+from .residuals import twin
+from .rules import RESERVED, Differentiable
+from .signature import check_partials, plain_name, split_signature
+from .tensor import Tensor
+
+_new = object.__new__
+_ndarray = np.ndarray
+_ufunc = np.ufunc
+_NOTHING = np.empty(0)
+_ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+class Primitive(Extensible, Differentiable):
+    """One op. Positional arguments are arrays that may carry gradients; keywords are static.
+
+    arrays      names of the array arguments, in order
+    constants   those of them that never carry a gradient (indices, masks, targets)
+    optional    those that may be left out or None (a bias)
+    defaults    static parameters with their defaults
+    rules       input name -> Rule; or `joint`, one rule for all inputs (rules.py)
+    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it; the
+                rules of an elementwise op are run on large arrays block by block
+    outputs     0: the result is an array; n: a tuple of n
+    residuals   names of what the forward returns after y, for its rules alone (constants there)
+    variadic    whether it takes any number of arrays, which its one name means as a list
+    view        whether the result may share memory with the input
+    """
+
+    other_names: dict[str, str] = {}  # of arguments, and what they are called here
+
+    def __init__(
+        self,
+        forward: Callable,
+        name: str,
+        arrays: Iterable[str],
+        *,
+        constants: Iterable[str] = (),
+        optional: Iterable[str] = (),
+        defaults: dict[str, Any] | None = None,
+        kind: str = "",
+        outputs: int = 0,
+        residuals: Iterable[str] = (),
+        variadic: bool = False,
+        view: bool = False,
+        differentiable: bool = True,
+    ):
+        name = plain_name(name)
+        self.forward = forward
+        self.name = self.__name__ = name
+        self.called = name  # in errors: of an op that only another one calls, that one's name
+        self.__doc__ = forward.__doc__
+        self.arrays = tuple(map(plain_name, arrays))
+        self.arity = -1 if variadic else len(self.arrays)
+        self.constants = frozenset(constants)
+        self.optional = frozenset(optional)
+        self.defaults = {plain_name(key): value for key, value in (defaults or {}).items()}
+        # NumPy itself refuses a keepdims that is no truth value
+        flags = [key for key, value in self.defaults.items() if value.__class__ is bool]
+        self.flags = tuple([key for key in flags if key != "keepdims"])
+        self.kind = kind
+        self.outputs = outputs
+        self.residuals = tuple(map(plain_name, residuals))
+        self.when_missing = ""  # what else may be meant by a call that lacks an argument
+        self.variadic = variadic
+        self.view = view
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, _ANY_WAY) for name in self.arrays]
+        )
+        self.rules: dict[str, Rule] = {}
+        self.joint: Rule | None = None
+        self.shortcuts: dict[tuple, Rule] = {}  # names of inputs: a rule for them together
+        self.jvp_rule: Rule | None = None
+        self.batch_rule: Callable | None = None
+        self.plans = Plans(self)
+        self.tracked = self._tracked(differentiable)
+        if reserved := RESERVED & {*self.arrays, *self.defaults}:
+            raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
+
+    def _tracked(self, differentiable: bool) -> int:
+        """Bit i is set where input i may carry a gradient (−1: every input does)."""
+        if not differentiable:
+            return 0
+        constant = sum(1 << i for i, name in enumerate(self.arrays) if name in self.constants)
+        return ~constant
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}({', '.join([*self.arrays, *self.defaults])})>"
+
+    # -- the one doorway ---------------------------------------------------------------------
+
+    @cached_property
+    def apply(self) -> Callable:
+        """What the operators call: the op's plain calls, written out; all others go on to general.
+
+        The interpreter calls a function held in an attribute without leaving its own loop;
+        through `__call__` it would have to.
+        """
+        return plain_call(self)
+
+    @cached_property
+    def watched(self) -> Callable:
+        """Where `apply` goes under a mode: a plain call with listeners or without recording."""
+        return watched_call(self)
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        if args and len(args) == self.arity and type(args[-1]) is not _ndarray:
+            if not params:
+                return self.apply(*args)
+            if self.defaults:
+                return self.apply(*args, **params)
+        return self.general(*args, **params)  # rules call ops on arrays alone, which are not plain
+
+    def general(self, *args: Any, **params: Any) -> Any:
+        """Any call, of whatever arguments under whatever modes, in four steps."""
+        forward, kind, watch, listeners = self.forward, Tensor, None, ()
+        if len(args) != self.arity:
+            args, params = self._bind(args, params)
+        if params:
+            params = plain_numbers(params)
+            if self.flags:
+                self.check_flags(params)
+        if modes.active:
+            state, listeners = modes.state, events.listeners  # who wants to know afterwards
+            if modes.checked or not state.plain:
+                kinds = [*map(type, args)]
+                if list in kinds or tuple in kinds:  # a transform hands them to rules
+                    args = tuple(
+                        [operand(x, self, args, params) if type(x) in (list, tuple) else x
+                         for x in args]
+                    )  # fmt: skip
+                watch = enter(self, args, params)
+                listeners = listeners or state.saving or state.tapes
+                if watch.result is not None:
+                    return watch.result
+                if watch.transformed:
+                    args, forward, kind = watch.args, watch.forward, watch.kind
+            elif modes.levels:
+                refuse_left_behind(self, args)  # those of a transform that another thread runs
+
+        # unwrap
+        arrays, nodes, bit, tensors, weak = [], [], 1, False, False
+        data, tracked = _NOTHING, self.tracked
+        for x in args:
+            if isinstance(x, Tensor):
+                tensors = True
+                array = x._data
+                arrays.append(array)
+                if array.size > data.size:
+                    data = array
+                nodes.append(x.node if bit & tracked else None)
+                bit += bit
+                continue
+            nodes.append(None)
+            if type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
+                weak = True
+                arrays.append(x)
+            else:
+                plain = type(x) is _ndarray and x.dtype.kind in KINDS
+                arrays.append(x if plain else operand(x, self, args, params))
+            bit += bit
+        if weak:
+            arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)
+
+        if data.size >= NOTABLE and type(forward) is _ufunc:
+            forward = in_blocks(forward)
+
+        # run
+        try:
+            if listeners:  # times bracket NumPy's work alone, not the engine's
+                t0, y, t1 = events.clock(), forward(*arrays, **params), events.clock()
+            else:
+                y = forward(*arrays, **params) if params else forward(*arrays)
+        except Exception as error:
+            raise explain(error, self, args, params)  # noqa: B904 (it knows its cause)
+        residuals = ()
+        if self.residuals:
+            y, *residuals = y
+        if not tensors:
+            return y
+        if type(y) is not _ndarray:
+            if kind is Tensor or isinstance(y, np.generic):
+                y = as_result(self, y, args, params)
+            if self.outputs:
+                y = as_arrays(y)
+
+        # link
+        node = None
+        if watch is None or watch.recording:
+            node = link(self, nodes, [*arrays, y], params, residuals)
+        if node is not None:
+            node.number = next_number()
+            node.op = self
+            node.origin = None
+        if listeners:
+            y = tell_forward(self, kind, node, args, params, y, t0, t1)
+
+        # wrap
+        if self.outputs:
+            return self._wrap_outputs(y, node, kind)
+        if node is not None:
+            node.shape = y.shape
+            node.dtype = y.dtype
+        result = _new(kind)
+        result._data = y
+        result.node = node
+        result._grad = None
+        return result
+
+    def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
+        """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""
+        if self.variadic:
+            return args, params
+        names = (*self.arrays, *self.defaults)
+        if len(args) > len(names):
+            raise TypeError(f"{self.name} takes at most {len(names)} arguments, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        if self.other_names:
+            params = in_own_names(params, self.other_names)
+        if twice := given.keys() & params.keys():
+            raise TypeError(f"{self.name} got {sorted(twice)} both by position and by name")
+        given |= params
+        missing = [name for name in self.arrays if name not in given and name not in self.optional]
+        if missing:
+            needed = f"{self.name} needs {missing}; its arguments are {list(names)}"
+            raise taught(TypeError(needed + self.when_missing), self, args, params)
+        # an optional array that was not given is None: rules find every input in its place
+        return tuple([given.pop(name, None) for name in self.arrays]), given
+
+    def check_flags(self, params: dict) -> None:
+        """TypeError for a flag that is no truth value: any text would count as True."""
+        for name in self.flags:
+            value = params.get(name)
+            if value.__class__ is not bool and value is not None:
+                held(self.called, name, value, bool)
+
+    def plan_for(self, pattern: int) -> Plan:
+        """What a call saves whose inputs need gradients by this bit pattern, worked out once.
+
+        A variadic op has one plan for all patterns: its saved values include `needs`.
+        """
+        key = 1 if self.variadic else pattern
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = Plan(self, pattern)
+        return plan  # not looked up again: another thread may have cleared the plans
+
+    def _wrap_outputs(self, ys: Any, node: Node | None, kind: type) -> tuple:
+        results = []
+        for index, y in enumerate(ys):
+            result = _new(kind)
+            result._data = y
+            result.node, result._grad = node and Port(node, index, result._data), None
+            results.append(result)
+        if node is not None:
+            node.shape = tuple(r._data.shape for r in results)
+            node.dtype = tuple(r._data.dtype for r in results)
+            node.ports = tuple([weakref.ref(r.node) for r in results])
+        return tuple(results)
+
+    @cached_property
+    def with_residuals(self) -> "Primitive":
+        """This op with its residuals as further outputs, for a level that records above it."""
+        return twin(self)
+
+
+def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
+    """Make an op of a forward function; its rules follow with `@op.vjp`.
+
+    Arguments without a default are arrays, those with one are static; `arrays="x w b"` says it
+    otherwise. `numpy=` names the NumPy function(s) that mean this op on tensors.
+    """
+    if fn is None:
+        return lambda forward: primitive(forward, numpy=numpy, **options)
+    arrays, optional, defaults, variadic = split_signature(fn, options.pop("arrays", None))
+    options |= {"optional": optional, "defaults": defaults, "variadic": variadic}
+    name = options.pop("name", fn.__name__)
+    entry = Primitive(fn, name, arrays, **options)
+    entry.__signature__ = inspect.signature(fn)
+    registry.register(name, entry)
+    for function in numpy if isinstance(numpy, tuple) else (numpy,):
+        numpy_table[function] = entry
+    return entry
+
+
+def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
+    """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
+    if fn is None:
+        return lambda function: composite(function, numpy=numpy)
+    fn = plain_floats(fn)
+    registry.register(fn.__name__, fn)
+    for function in numpy if isinstance(numpy, tuple) else (numpy,):
+        numpy_table[function] = fn
+    return teaching(fn)  # calls inside the library go by the registry, to fn itself
+
+
+def linear(fn: Callable | None = None, **options: Any) -> Any:
+    """An op that is linear in all its arrays together: its jvp is the op on the tangents."""
+    return primitive(fn, kind="linear", **options)
+
+
+def multilinear(fn: Callable | None = None, **options: Any) -> Any:
+    """An op that is linear in each of its arrays, the others held (matmul, conv)."""
+    return primitive(fn, kind="multilinear", **options)
+
+
+def elementwise(
+    forward: Callable, *, name: str = "", doc: str = "", numpy: Any = (), **partials: Any
+) -> Primitive:
+    """An op from a NumPy ufunc and its partial derivatives: dx= for x; da=, db= for a and b.
+
+    A partial is a function of what it names. The engine multiplies it by the cotangent (by its
+    conjugate for complex numbers), reduces broadcasting and restores the dtype; forward mode uses
+    the same partial. One that names `g` gives the product itself. None: that input is a constant.
+    """
+    arrays = [partial.removeprefix("d") for partial in partials]
+    name = name or forward.__name__
+    check_partials(name, forward, partials)
+    constants = [array for array, p in zip(arrays, partials.values(), strict=True) if p is None]
+    entry = Primitive(forward, name, arrays, constants=constants, kind="elementwise")
+    entry.__doc__ = doc
+    for array, partial in zip(arrays, partials.values(), strict=True):
+        if partial is not None:
+            entry.rules[array] = entry.checked_rule(partial, partial=True)
+    registry.register(entry.name, entry)
+    for function in (forward, *(numpy if isinstance(numpy, tuple) else (numpy,))):
+        if isinstance(function, np.ufunc):
+            numpy_table[function] = entry
+    return entry

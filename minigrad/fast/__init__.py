@@ -1,0 +1,1 @@
+"""Accelerations: calls written out, elementwise ops in blocks, contributions put off."""

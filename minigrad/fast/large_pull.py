@@ -1,0 +1,225 @@
+"""What an elementwise op makes of a large cotangent: contributions in blocks, or put off.
+
+A contribution need not be made at once. Where it goes to another elementwise node, that node's own
+rules take it block by block; where several meet, they are added. Put off, each block of it is made
+there, in the cache, just before it is used, and the whole is never written to memory. The backward
+of tanh(x) * gelu(x) + x / 2 writes one array of the size of x so, where it would write three.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops.blocked import axes_of, piecewise
+
+PASSED = object()  # in the place of a rule: the contribution is g itself
+MOST = 6  # arrays that what is put off may be made of: their blocks share a cache
+
+
+class BlockRule(NamedTuple):
+    """One contribution: fn(g, *values) makes it, fill(y, g, *values) writes it into y.
+
+    y may be g itself.
+
+    places    which of the saved values these are
+    scales    whether g is no more than multiplied or divided, once
+    """
+
+    fn: Callable
+    fill: Callable
+    places: tuple[int, ...]
+    scales: bool
+
+    def of(self, saved: Sequence) -> list:
+        """The values that the rule reads."""
+        return [saved[k] for k in self.places]
+
+
+# -- what is put off -----------------------------------------------------------------------------
+
+
+class PutOff:
+    """Something of this shape and dtype that is not made yet.
+
+    fn(*blocks) makes a block of it from those of `arrays`; fill(y, *blocks) writes it into y.
+    """
+
+    __slots__ = ("arrays", "shape", "dtype", "size")
+
+    def __init__(self, arrays: tuple, shape: tuple, dtype: Any):
+        self.arrays, self.shape, self.dtype = arrays, shape, dtype
+        self.size = math.prod(shape)
+
+    def fn(self, *blocks: Any) -> Any:
+        raise NotImplementedError
+
+    def fill(self, y: Any, *blocks: Any) -> None:
+        raise NotImplementedError
+
+    def made(self) -> np.ndarray:
+        def fill(ys: list, *blocks: Any) -> None:
+            self.fill(ys[0], *blocks)
+
+        return piecewise(self.fn, self.arrays, {}, fill, few=False)
+
+    def added(self, c: Any) -> Any:
+        """The sum with a further contribution."""
+        if isinstance(c, PutOff):
+            return Sum(self, c)
+        total = self.made()
+        total += c
+        return total
+
+
+class Contribution(PutOff):
+    """rule.fn(g, *values); g is an array, or one number in an array without axes, or a PutOff."""
+
+    __slots__ = ("rule", "g")
+
+    def __init__(self, rule: BlockRule, g: Any, values: list, shape: tuple, dtype: Any):
+        super().__init__((*_parts(g), *values), shape, dtype)
+        self.rule, self.g = rule, g
+
+    def fn(self, *blocks: Any) -> Any:
+        g, values = _apart(self.g, blocks)
+        return self.rule.fn(g, *values)
+
+    def fill(self, y: Any, *blocks: Any) -> None:
+        g, values = _apart(self.g, blocks, y)
+        self.rule.fill(y, g, *values)
+
+
+class Sum(PutOff):
+    """Two, added in the order in which they came."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: PutOff, second: PutOff):
+        super().__init__((*first.arrays, *second.arrays), first.shape, first.dtype)
+        self.first, self.second = first, second
+
+    def fn(self, *blocks: Any) -> Any:
+        first, others = _apart(self.first, blocks)
+        return first + self.second.fn(*others)
+
+    def fill(self, y: Any, *blocks: Any) -> None:
+        first, others = _apart(self.first, blocks, y)
+        second = np.empty(y.shape, self.dtype)
+        self.second.fill(second, *others)
+        np.add(first, second, y)
+
+
+def _parts(g: Any) -> tuple:
+    """What a cotangent is made of."""
+    return g.arrays if isinstance(g, PutOff) else (g,)
+
+
+def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
+    """(block of g, the other blocks), from blocks of what they are made of.
+
+    into: a block that may be written over
+    """
+    if not isinstance(g, PutOff):
+        return blocks[0], blocks[1:]
+    n = len(g.arrays)
+    if into is None or into.dtype != g.dtype:
+        return g.fn(*blocks[:n]), blocks[n:]
+    g.fill(into, *blocks[:n])
+    return into, blocks[n:]
+
+
+# -- the pull ------------------------------------------------------------------------------------
+
+
+class LargePull:
+    """`plan.pull_large`: called as (g, saved, put_off), it returns what `pull` would.
+
+    g        an array, or a PutOff
+    put_off  the contributions that are put off, by place
+    """
+
+    def __init__(self, rules: list):
+        """For each parent a BlockRule, PASSED, or None where there is no contribution."""
+        self.rules = rules
+        self.places = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
+
+    def __call__(self, g: Any, saved: Any, put_off: Mapping[int, PutOff] | None = None) -> list:
+        found: list = [g if rule is PASSED else None for rule in self.rules]
+        for i, c in (put_off or {}).items():
+            found[i] = c
+        now = [i for i in self.places if found[i] is None]
+        if now:
+            rules = [self.rules[i] for i in now]
+            for i, c in zip(now, contributions(rules, g, [*saved]), strict=True):
+                found[i] = c
+        return found
+
+    def received(self, g: Any) -> Any:
+        """g, made if it is put off and the contributions cannot be made of its blocks alone."""
+        return g.made() if isinstance(g, PutOff) and PASSED in self.rules else g
+
+    def put_off(self, i: int, g: Any, saved: Sequence, dtype: Any, held: Any) -> PutOff | None:
+        """The contribution i, put off; None where it is as well made now.
+
+        That is where what is held for the parent would be made of more than MOST arrays, or these
+        are not of one shape and so cannot be cut together, or where it or g is of another dtype
+        than the parent, or each of several contributions would make g for itself.
+
+        held: what has arrived at the parent so far, a PutOff, or None
+        """
+        rule = self.rules[i]
+        if not isinstance(rule, BlockRule) or g.dtype != dtype:
+            return None
+        if isinstance(g, PutOff) and len(self.places) > 1:
+            return None
+        once = _without_repeats(g, saved, rule.scales)
+        later = Contribution(rule, once, rule.of(saved), g.shape, dtype)
+        arrays = [x for x in later.arrays if axes_of(x)]
+        if not arrays or any(
+            type(x) is not np.ndarray or x.shape != g.shape or not all(x.strides) for x in arrays
+        ):
+            return None
+        all_arrays = arrays if held is None else [*arrays, *held.arrays]
+        if len({id(x) for x in all_arrays if axes_of(x)}) > MOST:
+            return None
+        few = (*(slice(0, 1),) * (len(g.shape) - 1), slice(0, 2))
+        start = later.fn(*[x[few] if axes_of(x) else x for x in later.arrays])
+        return later if type(start) is np.ndarray and start.dtype == dtype else None
+
+
+def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
+    """The contributions by these rules, in blocks; g has one entry along an axis where it repeats.
+
+    A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
+    order, so nothing beside it could be cut; and what is made of it alone repeats, too.
+    """
+    once = _without_repeats(g, saved, all(rule.scales for rule in rules))
+
+    def fn(*blocks: Any) -> list:
+        block, values = _apart(g, blocks)
+        return [rule.fn(block, *rule.of(values)) for rule in rules]
+
+    def fill(ys: list, *blocks: Any) -> None:
+        block, values = _apart(g, blocks, ys[-1])  # the last that is written
+        for y, rule in zip(ys, rules, strict=True):
+            rule.fill(y, block, *rule.of(values))
+
+    few = not isinstance(g, PutOff)
+    made = piecewise(fn, (*_parts(once), *saved), {}, fill, few=few)
+    if once is g:
+        return made
+    return [c if c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
+
+
+def _without_repeats(g: Any, saved: Sequence, scaled: bool) -> Any:
+    """g with one entry along the axes where it repeats; no axes, if it is one number everywhere."""
+    if type(g) is not np.ndarray or all(g.strides):
+        return g
+    shapes = [x.shape for x in saved if axes_of(x)]
+    if shapes and not (scaled and all(shape == g.shape for shape in shapes)):
+        return g
+    if not any(g.strides):
+        return g[(0,) * g.ndim + (...,)]
+    return g[tuple([slice(None) if stride else slice(1) for stride in g.strides])]

@@ -1,0 +1,279 @@
+"""The plain call of an op: source code generated for this op alone, and compiled.
+
+Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
+arrays and numbers together with a tensor. What depends on the op alone is then decided once, when
+the code is generated: how many inputs there are, which may need a gradient, what is saved of them.
+For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op. An op with
+static parameters has `**params` there, too.
+
+    def apply(x0, x1, /):
+        if modes.active:
+            return op.watched(x0, x1)
+        # unwrap
+        if isinstance(x0, Tensor):
+            data = v0 = x0._data
+            n0 = x0.node
+        elif type(x0) in weak and isinstance(x1, Tensor) and x1._data.dtype is not bfloat16:
+            v0 = x0
+            n0 = None
+            data = x1._data
+        elif type(x0) is ndarray and x0.dtype.kind in KINDS and isinstance(x1, Tensor):
+            data = v0 = x0
+            n0 = None
+        else:
+            return general(x0, x1)
+        if isinstance(x1, Tensor):
+            v1 = x1._data
+            if v1.size >= NOTABLE:
+                data = v1
+            n1 = x1.node
+        ...                                     the same
+        if data.size >= NOTABLE:
+            return general(x0, x1)
+        # run
+        try:
+            y = op.forward(v0, v1)
+        except Exception as error:
+            raise explain(error, op, (x0, x1), {})
+        if type(y) is not ndarray:
+            y = as_result(op, y, (x0, x1), {})
+        # wrap
+        result = new(Tensor)
+        result._data = y
+        result._grad = None
+        # link
+        if n0 is not None and n1 is not None:
+            node = Node()
+            node.plan = plan3
+            node.parents = (n0, n1)
+            known = n0.shape
+            node.saved = (v1, v0)
+        elif n0 is not None:
+            ...                                 the same with plan1, (n0,) and (v1,); then n1
+        else:
+            result.node = None
+            return result
+        node.number = next_number()
+        node.op = op
+        node.origin = None
+        shape = y.shape
+        node.shape = known if known == shape else shape
+        node.dtype = y.dtype
+        result.node = node
+        return result
+
+Nodes of one shape after the other share its tuple: a chain of a million then has an object less in
+each for Python's cyclic collector to look at, which takes a tenth of the forward.
+
+`watched` is the same code for the two modes in which calls are nearly as plain: recording is off
+(no_grad), or somebody listens (a profile). It reads the thread's state, takes the time around
+NumPy's work if there are listeners, and tells them in the end:
+
+    def watched(x0, x1, /):
+        recording = modes.state.plain
+        if recording is None or modes.checked or modes.levels:
+            return general(x0, x1)
+        # unwrap
+        ...                                     the same
+        # run
+        listeners = events.listeners
+        try:
+            if listeners:
+                t0, y, t1 = events.clock(), op.forward(v0, v1), events.clock()
+            else:
+                y = op.forward(v0, v1)
+        ...                                     the same
+        # link
+        if not recording:
+            result.node = None
+            if listeners and not modes.state.muted:
+                events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), {}))
+            return result
+        if n0 is not None and n1 is not None:
+            ...                                 the same; each `return result` tells the listeners
+
+Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
+"""
+
+import weakref
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import KINDS, NUMBERS, bfloat16, plain_numbers
+from ..courtesy.explain import RuleError, explain
+from ..engine import events, modes
+from ..engine.graph import Node, link, next_number
+from ..engine.tensor import Tensor
+from ..modes.careful import as_result
+from ..ops.blocked import LARGE, NOTABLE
+from .written_out import compiled, in_tuple, known_to_save, saved_values
+
+_KNOWN = {
+    "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,
+    "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
+    "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
+    "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
+}  # fmt: skip
+
+
+def plain_call(op: Any) -> Callable:
+    """The op's `apply`.
+
+    That is `general` itself for an op with several outputs, for a variadic op, and for one that
+    lacks a rule.
+    """
+    return _generated(op, "apply", "modes.active", "op.watched")
+
+
+def watched_call(op: Any) -> Callable:
+    """The op's `watched`: its plain call where recording is off or somebody listens."""
+    other_modes = "recording is None or modes.checked or modes.levels"
+    return _generated(op, "watched", other_modes, "general")
+
+
+def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
+    """The call written out; where `other_modes` holds, the call is for `elsewhere`."""
+    holders[id(op)] = weakref.ref(op)
+    if op.outputs or op.arity < 1:
+        return op.general
+    tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
+    try:
+        plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
+    except RuleError:  # raised again where a gradient is asked for
+        return op.general
+    watched = name == "watched"
+    count = range(op.arity)
+    inputs = ", ".join([f"x{i}" for i in count])
+    more, params = (", **params", "params") if op.defaults else ("", "{}")
+    args = in_tuple([f"x{i}" for i in count])
+    general = f"return general({inputs}{more})"
+    lines = [f"def {name}({inputs}, /{more}):"]
+    lines += [" recording = modes.state.plain"] if watched else []
+    lines += [f" if {other_modes}:", f"  return {elsewhere}({inputs}{more})", " # unwrap"]
+    for i in count:
+        lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
+        lines += [" else:", f"  {general}"]
+    if isinstance(op.forward, np.ufunc):
+        size = "LARGE" if op.arity == 1 else "NOTABLE"  # one array is in one order
+        lines += [f" if data.size >= {size}:", f"  {general}"]
+    given = ", ".join([f"v{i}" for i in count]) + more
+    if op.defaults:
+        lines += [" if params:", "  params = plain_numbers(params)"]
+        lines += ["  op.check_flags(params)"] if op.flags else []
+    lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", watched)]]
+    lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
+    if op.residuals:
+        lines += [" y, *residuals = y"]
+    lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, {params})"]
+    lines += [" # wrap", " result = new(Tensor)", " result._data = y", " result._grad = None"]
+    event = f'("forward", {op.name!r}, t0, t1, NODE, {args}, (y,), {params})'
+    told = f"events.emit({event})" if watched else ""
+    lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans, told)]]
+    known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}
+    known |= {f"plan{sum(1 << i for i in slots)}": plan for slots, plan in plans.items()}
+    lines = [line.replace(" ", "    ", _depth(line)) for line in lines]
+    return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
+
+
+holders: dict[int, weakref.ref] = {}  # the ops that hold such a call, by id: see sections.py
+_FILES = {"apply": "plain call", "watched": "watched call"}
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
+    """The sets of inputs needing gradients for which code is generated, larger ones first.
+
+    All sets for one or two inputs; for three also those that lack one, as of a first layer's data
+    and its two parameters; for more only the full set, since there are 2ⁿ − 1.
+    """
+    n = len(tracked)
+    fewest = max(1, n - 1) if n <= 3 else n
+    return [slots for many in range(n, fewest - 1, -1) for slots in combinations(tracked, many)]
+
+
+def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
+    """The lines that take the array v and the node n out of input i."""
+    no_node = [f" n{i} = None"] if tracked else []
+    large = isinstance(op.forward, np.ufunc) and i == 0  # whose size is looked at
+    lines = [f"if isinstance(x{i}, Tensor):", f" {'data = ' if large else ''}v{i} = x{i}._data"]
+    if isinstance(op.forward, np.ufunc) and i == 1:
+        lines += [" if v1.size >= NOTABLE:", "  data = v1"]
+    lines += [f" n{i} = x{i}.node"] if tracked else []
+    if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
+        other = f"x{1 - i}"
+        beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
+        lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
+        lines += [f" data = {other}._data"] if large else []
+    elif op.kind == "elementwise" and tracked:  # as of clip: the same, beside a float of NumPy's
+        beside = [f"isinstance(x{j}, Tensor) and x{j}._data.dtype.kind in 'fc'"
+                  for j in range(op.arity) if j != i and op.tracked >> j & 1]  # fmt: skip
+        if beside:
+            lines += [f"elif type(x{i}) in weak and ({' or '.join(beside)}):"]
+            lines += [f" v{i} = x{i}", *no_node]
+    others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
+    if others:  # with no tensor among them the call gives an array
+        beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"
+        lines += [f"elif type(x{i}) is ndarray and x{i}.dtype.kind in KINDS and {beside}:"]
+        lines += [f" {'data = ' if large else ''}v{i} = x{i}", *no_node]
+    if op.arrays[i] in op.optional:
+        lines += [f"elif x{i} is None:", f" v{i} = None", *no_node]
+    return lines
+
+
+def _run(call: str, watched: bool) -> list[str]:
+    """The lines that compute y."""
+    if not watched:
+        return ["try:", f" y = {call}"]
+    return [
+        "listeners = events.listeners",
+        "try:",
+        " if listeners:",
+        f"  t0, y, t1 = events.clock(), {call}, events.clock()",
+        " else:",
+        f"  y = {call}",
+    ]
+
+
+def _linked(op: Any, tracked: list[int], plans: dict, told: str) -> list[str]:
+    """The lines that make a node, if some input needs a gradient, and end the call."""
+    without_node = ["result.node = None", *_end(told, "None")]
+    if not plans:
+        return without_node
+    lines = ["if not recording:", *[f" {line}" for line in without_node]] if told else []
+    keyword = "if"
+    for slots, plan in plans.items():
+        needed = " and ".join([f"n{i} is not None" for i in slots])
+        lines += [f"{keyword} {needed}:"]
+        lines += [" node = Node()", f" node.plan = plan{sum(1 << i for i in slots)}"]
+        lines += [f" node.parents = {in_tuple([f'n{i}' for i in slots])}"]
+        lines += [f" known = n{slots[0]}.shape"]
+        lines += [f" node.saved = {saved_values(op, list(slots), plan.names)}"]
+        keyword = "elif"
+    if len(tracked) > 2:
+        arrays = ", ".join([f"v{i}" for i in range(op.arity)])
+        nodes = ", ".join([f"n{i}" if i in tracked else "None" for i in range(op.arity)])
+        residuals, params = "residuals" if op.residuals else "()", "params" if op.defaults else "{}"
+        lines += ["else:"]
+        lines += [f" node = link(op, [{nodes}], [{arrays}, y], {params}, {residuals})"]
+        lines += [" if node is None:", *[f"  {line}" for line in without_node]]
+        lines += [" known = node.parents[0].shape"]
+    else:
+        lines += ["else:", *[f" {line}" for line in without_node]]
+    lines += ["node.number = next_number()", "node.op = op", "node.origin = None"]
+    lines += ["shape = y.shape", "node.shape = known if known == shape else shape"]
+    lines += ["node.dtype = y.dtype", "result.node = node"]
+    return [*lines, *_end(told, "node")]
+
+
+def _end(told: str, node: str) -> list[str]:
+    """The lines that return the result, and tell the listeners before."""
+    if not told:
+        return ["return result"]
+    heard = "listeners and not modes.state.muted" if node == "None" else "listeners"
+    return [f"if {heard}:", f" {told.replace('NODE', node)}", "return result"]

@@ -1,0 +1,249 @@
+"""The two functions of a plan, `save` and `pull`, as Python source generated for one op.
+
+CPython specialises bytecode for the types it meets, so each plan gets code of its own. Generated
+code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
+"""
+
+import linecache
+import re
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..courtesy.explain import RuleError, describe
+from ..custom.rule_hidden import BEHIND, behind_of
+from ..custom.shown import guarded
+from ..engine.tensor import raw
+from ..ops.blocked import NOTABLE
+from .large_pull import PASSED, BlockRule, LargePull
+
+
+class Rule:
+    """A derivative function and the names it asks for. A partial is multiplied by g afterwards."""
+
+    __slots__ = ("fn", "names", "partial")
+
+    def __init__(self, fn: Callable, names: tuple[str, ...], partial: bool = False):
+        self.fn = fn
+        self.names = names
+        self.partial = partial
+
+
+UNNAMED = "<written out>"  # a file for source that need not be found again
+
+
+def compiled(name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED) -> Callable:
+    """The function of this name that the lines define; `known` are its globals.
+
+    `file`: a unique name, under which inspect.getsource and tracebacks find the lines.
+    """
+    known["__name__"] = __name__  # so that events.py counts its frames as the library's
+    text = "\n".join(lines) + "\n"
+    exec(compile(text, file, "exec"), known)
+    if file != UNNAMED:
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    return known[name]
+
+
+def save_written_out(
+    op: Any, slots: list[int], names: tuple[str, ...], file: str = UNNAMED
+) -> Callable:
+    """The function `save` of a plan. For a @ b, both of which need a gradient, it is
+
+        def save(arrays, params, residuals, pattern):
+            [v0, v1, y] = arrays
+            return (v1, v0.shape, v0, v1.shape)
+
+    and a static parameter is params.get("axis", default_axis).
+    """
+    inputs = "*arrays" if op.variadic else ", ".join([f"v{i}" for i in range(op.arity)])
+    lines = [
+        "def save(arrays, params, residuals, pattern):",
+        f" [{inputs}, y] = arrays",
+        f" return {saved_values(op, slots, names)}",
+    ]
+    return compiled("save", lines, known_to_save(op), file)
+
+
+_KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape, "behind_of": behind_of}
+_KNOWN["first"] = lambda y: y[0] if isinstance(y, tuple) else y
+
+
+def known_to_save(op: Any) -> dict[str, Any]:
+    """The global names in `saved_values`."""
+    return _KNOWN | {f"default_{name}": value for name, value in op.defaults.items()}
+
+
+def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
+    """The source of the tuple that is saved, from inputs v0, v1 … (`arrays`, if variadic) and y."""
+    value = {"y": "y", "xp": "array_module(raw(first(y)))"}
+    value[BEHIND] = f"behind_of({in_tuple([f'v{i}' for i in range(op.arity)] or ['arrays'])})"
+    for i, name in enumerate(op.residuals):
+        value[name] = f"residuals[{i}]"
+    for name in op.defaults:
+        value[name] = f"params.get({name!r}, default_{name})"
+    if op.variadic:
+        (name,) = op.arrays
+        value[name] = "tuple(arrays)"
+        value[f"{name}_shape"] = "[shape_of(x) for x in arrays]"
+        value["needs"] = "[pattern >> i & 1 == 1 for i in range(len(arrays))]"
+    else:
+        for i, name in enumerate(op.arrays):
+            value[name] = f"v{i}"
+            # an input that needs a gradient is an array; the others may be Python numbers
+            sure = i in slots
+            value[f"{name}_shape"] = f"v{i}.shape" if sure else f"shape_of(v{i})"
+        value["needs"] = str([i in slots for i in range(op.arity)])
+    return in_tuple([value[name] for name in names])
+
+
+def in_tuple(parts: list[str]) -> str:
+    """The source of a tuple of these expressions."""
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def pull_written_out(
+    op: Any,
+    rules: list[Rule | None],
+    shortcut: tuple | None,
+    names: tuple[str, ...],
+    file: str = UNNAMED,
+) -> tuple[Callable, Callable | None]:
+    """(pull, pull_large) of a plan, generated for this op.
+
+    For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
+
+        def pull(g, saved):
+            [v0, v1] = saved
+            if g.dtype.kind == "c":
+                g = g.conj()
+                return [(g * v0).conj(), (g * v1).conj()]
+            if g.size >= NOTABLE:
+                return pull_large(g, [v0, v1])
+            return [g * v0, g * v1]
+
+    A rule that computes something appears as rule0(v0, …) instead of v0, and one that is None as
+    None. A shortcut for the inputs 0 and 1 comes before the last line:
+
+            several = shortcut(g, v0, v1)
+            if several is not None:
+                [c0, c1] = several
+                return [c0, c1]
+
+    The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
+    so one row serves real and complex numbers. A backward calls `pull` once per node; looking up
+    names there would cost more than most rules do.
+    """
+    value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
+    known: dict[str, Any] = {"needed": _needed}
+    saved = [value[name] for name in names]
+    pull_large = None
+    calls: list[str] = []
+    for i, rule in enumerate(rules):
+        if rule is None:
+            calls.append("None")
+            continue
+        known[f"rule{i}"] = guarded(rule.fn)
+        given = [value[name] for name in rule.names]
+        call = _in_words(rule.fn, given) or f"rule{i}({', '.join(given)})"
+        calls.append(f"g * {_together(call)}" if rule.partial else call)
+    lines = ["def pull(g, saved):", f" [{', '.join(saved)}] = saved"]
+    if op.joint is not None:
+        lines.append(f" return needed({calls[0]}, {value['needs']})")
+    else:
+        if op.kind == "elementwise" and not op.outputs:
+            lines.append(' if g.dtype.kind == "c":')
+            lines.append("  g = g.conj()")
+            conjugates = [call if call == "None" else f"({call}).conj()" for call in calls]
+            lines.append(f"  return [{', '.join(conjugates)}]")
+            cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
+            if cut and any(call not in _FREE for call in calls):
+                pull_large = _in_blocks(calls, value, known)
+                known |= {"NOTABLE": NOTABLE, "pull_large": pull_large}
+                lines.append(" if g.size >= NOTABLE:")
+                lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
+        if shortcut is not None:
+            places, rule = shortcut
+            known["shortcut"] = guarded(rule.fn)
+            given = ", ".join([value[name] for name in rule.names])
+            found = {i: f"c{i}" for i in places}
+            lines.append(f" several = shortcut({given})")
+            lines.append(" if several is not None:")
+            lines.append(f"  [{', '.join(found.values())}] = several")
+            lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
+        lines.append(f" return [{', '.join(calls)}]")
+    return compiled("pull", lines, known, file), pull_large
+
+
+_FREE = ("g", "None")  # contributions that need no computation
+_UFUNCS = {"*": "multiply", "/": "divide"}
+
+
+def _together(words: str) -> str:
+    """An expression that can stand in a product."""
+    return f"({words})" if " / " in words else words
+
+
+def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> LargePull:
+    """`pull_large` of an elementwise op: a BlockRule for each contribution that is computed.
+
+    For the first of a * b it is made of
+
+        def rule(g, v1):
+            return g * v1
+
+        def fill(y, g, v1):
+            multiply(g, v1, y)
+    """
+    saved = [v for v in value.values() if v != "g"]
+    rules: list = []
+    for call in calls:
+        if call in _FREE:
+            rules.append(PASSED if call == "g" else None)
+            continue
+        read = set(re.findall(r"\bv\d+\b", call))
+        given = ", ".join(["g", *[v for v in saved if v in read]])
+        ufunc = re.fullmatch(r"g ([*/]) (.+)", call)
+        step = f"{_UFUNCS[ufunc[1]]}(g, {ufunc[2]}, y)" if ufunc else f"y[...] = {call}"
+        names = {**known, "multiply": np.multiply, "divide": np.divide}
+        rule = compiled("rule", [f"def rule({given}):", f" return {call}"], names)
+        fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
+        places = tuple([k for k, v in enumerate(saved) if v in read])
+        rules.append(BlockRule(rule, fill, places, ufunc is not None))
+    return LargePull(rules)
+
+
+def _in_words(fn: Callable, given: list[str]) -> str | None:
+    """The source of what a rule such as `lambda b: b` or `lambda g, b: g / b` returns; else None.
+
+    That is one of its arguments, or a negative or a quotient that begins with its first one.
+    """
+    if not isinstance(
+        fn, FunctionType
+    ):  # a bound method's code has its object as a further argument
+        return None
+    code = fn.__code__
+    names = code.co_varnames[: code.co_argcount]
+    if code.co_names or not names:
+        return None
+    first, *others = names
+    for words in (*names, f"-{first}", *[f"{first} / {other}" for other in others]):
+        if code.co_code == eval(f"lambda {', '.join(names)}: {words}").__code__.co_code:
+            value = dict(zip(names, given))
+            return re.sub(r"\w+", lambda name: value[name[0]], words)
+    return None
+
+
+def _needed(given: Any, needs: list[bool]) -> list:
+    """What a joint rule returned, without the entries of inputs that need no gradient."""
+    try:
+        return [c for c, need in zip(given, needs, strict=True) if need]
+    except (TypeError, ValueError):
+        count = f"{len(given)} of them" if isinstance(given, tuple | list) else describe(given)
+        raise RuleError(
+            "a joint rule (@op.vjp without a name) returns a tuple of one gradient for each input, "
+            f"here {len(needs)}; it returned {count}. A rule for one input is @op.vjp(its name)"
+        ) from None

@@ -1,0 +1,123 @@
+"""The engine's own time in a call, section by section: where an op's overhead goes.
+
+    scan     modes are read, and arguments bound to names
+    unwrap   classes are looked at, arrays and nodes taken out of tensors
+    forward  NumPy's work
+    link     the node, and what it saves
+    wrap     the result is looked at, and made a tensor
+
+While somebody listens here, ops run by the source of their ordinary calls (`Primitive.general`, and
+`watched`, written out for each op) with a look at the clock where a comment begins a section. A
+section holds one such look. While nobody listens nothing of this is there.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from functools import cached_property
+from time import perf_counter_ns
+from typing import Any
+
+from ..backends.locks import Lock
+from ..custom.function_call import FunctionCall
+from ..engine import modes
+from ..engine.primitive import Primitive
+from ..fast.plain_call import holders, watched_call
+from ..fast.written_out import compiled
+
+NAMES = ("scan", "unwrap", "forward", "link", "wrap")
+Spans = tuple[tuple[str, int, int], ...]  # (section, t0, t1), as they follow each other
+
+hearing: tuple[Callable[[str, Spans], None], ...] = ()
+_lock = Lock()
+_general, _watched = Primitive.__dict__["general"], Primitive.__dict__["watched"]
+
+
+def listen(hear: Callable[[str, Spans], None]) -> None:
+    """Call hear(op, spans) after every call of an op that listeners of events.py hear of."""
+    global hearing
+    with _lock:
+        hearing = (*hearing, hear)
+        if len(hearing) == 1:
+            _switch(with_clocks(_general), _property_of_watched())
+
+
+def unlisten(hear: Callable[[str, Spans], None]) -> None:
+    """Stop that; unknown listeners are ignored."""
+    global hearing
+    with _lock:
+        before, hearing = hearing, tuple([other for other in hearing if other != hear])
+        if before and not hearing:
+            _switch(_general, _watched)
+
+
+def tell(op: str, spans: Spans) -> None:
+    """What a call with clocks does in the end."""
+    if not modes.state.muted:
+        for hear in hearing:
+            hear(op, spans)
+
+
+def _property_of_watched() -> Any:
+    made = cached_property(lambda op: with_clocks(watched_call(op)))
+    made.__set_name__(Primitive, "watched")
+    return made
+
+
+def _switch(general: Callable, watched: Any) -> None:
+    """Let all ops be called in this way, those too whose calls are written out already."""
+    for kind, name, value in (
+        (Primitive, "general", general),
+        (Primitive, "watched", watched),
+        (FunctionCall, "apply", general),
+    ):
+        setattr(kind, name, value)
+    for op in [ref() for ref in list(holders.values())]:
+        held = {} if op is None else vars(op)
+        held.pop("watched", None)
+        if inspect.ismethod(held.get("apply")):  # `general` itself
+            held.pop("apply", None)
+
+
+def with_clocks(fn: Any) -> Any:
+    """`general`, or an op's `watched`, that reads the clock between its sections."""
+    if inspect.ismethod(fn):  # an op's `watched` that is `general`: that one has clocks already
+        return fn
+    try:
+        lines = textwrap.dedent(inspect.getsource(fn)).splitlines()
+    except OSError:  # an installation without sources: those calls are not split
+        return fn
+    begin = 2 if '"""' in lines[1] else 1
+    written = [lines[0], "    s_scan = clock()"]
+    order: list[str] = []
+    for i, line in enumerate(lines[begin:], begin):
+        section = re.fullmatch(r"( +)# (unwrap|run|wrap|link)", line)
+        indent = line[: len(line) - len(line.lstrip())]
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        if section:
+            order.append(section[2])
+            written.append(f"{indent}s_{section[2]} = clock()")
+        elif "events.emit(" in following or "tell_forward(" in following:
+            written.append(f"{indent}s_told = clock()")
+        elif "return self._wrap_outputs(" in line or line.endswith("return result"):
+            if "self." in line:
+                written.append(line.replace("return", "result ="))
+                line = f"{indent}return result"
+            written += [f"{indent}{told}" for told in _told(order)]
+        written.append(line)
+    known = {**fn.__globals__, "clock": perf_counter_ns, "tell_sections": tell}
+    name = fn.__globals__["op"].name if "op" in fn.__globals__ and order[-1] == "link" else ""
+    return compiled(fn.__name__, written, known, f"<{fn.__name__} of {name}, in sections>")
+
+
+def _told(order: list[str]) -> list[str]:
+    """The lines that tell the sections of a call, in the order in which it has them."""
+    spans = '("scan", s_scan, s_unwrap), ("unwrap", s_unwrap, t0), ("forward", t0, t1), '
+    spans += '("wrap", t1, s_link), ("link", s_link, s_told)'
+    if order[-1] == "link":  # written out for one op
+        return ["if listeners:", f"    tell_sections(op.name, ({spans}))"]
+    return [
+        "if listeners and not kind.level:",
+        f'    tell_sections(self.name, ({spans}, ("wrap", s_wrap, clock())))',
+    ]

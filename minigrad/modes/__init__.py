@@ -1,0 +1,1 @@
+"""What holds inside a block: autocast, checkpoints, hooks, sessions, anomaly mode."""

@@ -1,0 +1,229 @@
+"""Running hooks in a backward: those at each place, and those around a node's rules.
+
+The serial walk knows nothing of hooks: it iterates over the order. `Hooks.around` yields the same
+places, and runs a place's hooks just before and after it does.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from ..backends.locks import Lock
+from ..courtesy.explain import HookError, about, describe
+from ..custom.shown import as_tensor, read_only
+from ..engine import events, versions
+from ..engine.contributions import accumulate, conform
+from ..engine.graph import Leaf
+from ..engine.passes import Pull
+from ..engine.tensor import Tensor, raw
+from . import hooks
+
+
+def any_in(order: list) -> bool:
+    """Whether a backward over this order has hooks to run."""
+    return any(getattr(place, "hooks", ()) for place in order)
+
+
+class Hooks:
+    """The hooks of one backward, and what to do just before and after each place.
+
+    wanted, leads   as in serial.run: hooks run only where this backward computes a gradient
+    deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
+    leaf_ready      a hook of this call alone, fn(leaf, gradient); None for none
+    lock            held while a hook runs, so that hooks of a parallel backward run one at a time
+    """
+
+    def __init__(
+        self,
+        order: list,
+        wanted: set | None,
+        leads: dict | None,
+        deposits: bool,
+        leaf_ready: Callable | None = None,
+    ):
+        self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
+        self.wanted = wanted
+        self.deposits = deposits
+        self.leaf_ready = leaf_ready
+        self.arrived: dict[Any, Tensor] = {}  # leaf -> its gradient, a copy, for leaf_ready
+        self.lock = Lock()
+        self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
+        self.several = _MultiGrads([place for place in order if place in self.reached])
+
+    def around(self, order: list, cotangents: dict) -> Iterator:
+        """The places of `order`, each with its hooks run just before and after it is handed out."""
+        for place in order:
+            if self.stands_at(place):
+                g = self.before(place, cotangents.pop(place, None))
+                if g is not None:
+                    cotangents[place] = g
+                del g  # so that only `cotangents` holds what has arrived
+            yield place
+            if place.__class__ is Leaf:
+                self.after(place)
+
+    def stands_at(self, place: Any) -> bool:
+        """Whether hooks run at this place, in this backward."""
+        has_hooks = getattr(place, "hooks", ()) or (
+            self.leaf_ready is not None and place.__class__ is Leaf
+        )
+        return bool(has_hooks) and place in self.reached
+
+    def before(self, place: Any, g: Any) -> Any:
+        """The total at the place after its tensor hooks; None where no gradient came."""
+        if g is not None:
+            g = _total(place, g)
+        self.several.arrive(place, g)
+        if g is not None and self.leaf_ready is not None and place.__class__ is Leaf:
+            self.arrived[place] = g if isinstance(g, Tensor) else Tensor(g.copy())
+        return g
+
+    def after(self, leaf: Any) -> None:
+        """Run the leaf-ready hooks of a leaf whose gradient is complete: first that of the call."""
+        g = self.arrived.pop(leaf, None)
+        registered = self.deposits and leaf in self.reached
+        if g is None and not registered:
+            return
+        outer = getattr(hooks.running, "afterwards", None)
+        hooks.running.afterwards = self.afterwards
+        try:
+            tensor = leaf.tensor()
+            mine = self.leaf_ready if g is not None else None
+            if mine is not None and tensor is not None and tensor.node is leaf:
+                _run(mine, tensor, g)
+            del tensor
+            for fn in hooks.of(leaf, "ready") if registered else ():
+                tensor = leaf.tensor()
+                if tensor is not None:
+                    _run(fn, tensor)
+        finally:
+            hooks.running.afterwards = outer
+
+    def finish(self) -> None:
+        """Call the functions that leaf-ready hooks gave to call_after_backward."""
+        for fn in self.afterwards:
+            _run(fn)
+
+
+def _run(fn: Callable, *args: Any) -> Any:
+    """Call a user's hook; listeners hear how long it took.
+
+    HookError for its StopIteration, which would end the loop that hooks run in.
+    """
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    try:
+        if not events.listeners:
+            return fn(*args)
+        with events.span("hook", name):
+            return fn(*args)
+    except StopIteration as error:
+        raise HookError(f"the hook {name} raised StopIteration; catch it there") from error
+
+
+def _total(place: Any, g: Any) -> Any:
+    """The total g after the tensor hooks; stored for tensors that retain their gradient."""
+    for fn in hooks.of(place, "total"):
+        g = _replaced(g, _run(fn, _shown(g)), f"a hook of {place!r}")
+    for ref in hooks.of(place, "retain"):
+        tensor = ref()
+        if tensor is not None:
+            recorded = isinstance(g, Tensor)
+            accumulate(tensor, g if recorded else Tensor(g.copy()), recorded)
+    return g
+
+
+def hooked_pull(pull: Pull, lock: AbstractContextManager) -> Pull:
+    """The same pull with the node's hooks around it, run under the lock.
+
+    Hooks may write in place, so what a node has saved is checked again just before it is used.
+    """
+
+    def pulled(node: Any, g: Any, plan: Any) -> Iterable:
+        versions.refuse_changed((node,))
+        if not getattr(node, "hooks", ()):
+            return pull(node, g, plan)
+        with lock:
+            outputs = _node_prehooks(node, g if isinstance(g, list) else [g])
+        contributions = pull(node, outputs if isinstance(g, list) else outputs[0], plan)
+        with lock:
+            return _node_hooks(node, list(contributions), outputs)
+
+    return pulled
+
+
+def _node_prehooks(node: Any, outputs: list) -> list:
+    for fn in hooks.of(node, "pre"):
+        given = _run(fn, tuple([_shown(g) for g in outputs]))
+        outputs = _all_replaced(outputs, given, f"a prehook of {node!r}")
+    return outputs
+
+
+def _node_hooks(node: Any, inputs: list, outputs: list) -> list:
+    after = hooks.of(node, "post")
+    if after:
+        pairs = zip(inputs, node.parents, strict=True)
+        inputs = [c if c is None else conform(c, parent, node) for c, parent in pairs]
+    for fn in after:
+        shown = tuple([_shown(c) for c in inputs]), tuple([_shown(g) for g in outputs])
+        inputs = _all_replaced(inputs, _run(fn, *shown), f"a hook of {node!r}")
+    return inputs
+
+
+class _MultiGrads:
+    """The multi-grad hooks of one backward, and which gradients each still waits for."""
+
+    def __init__(self, places: list):
+        self.missing: dict[Any, int] = {}
+        self.arrived: dict[Any, list] = {}
+        for place in places:
+            for shared, _ in hooks.of(place, "multi"):
+                self.missing[shared] = self.missing.get(shared, 0) + 1
+                self.arrived[shared] = [None] * shared.count
+
+    def arrive(self, place: Any, g: Any) -> None:
+        """Note the gradient of a place; call the hooks that now have all of theirs."""
+        for shared, i in hooks.of(place, "multi"):
+            if shared not in self.missing:
+                continue  # registered during this backward, or done with
+            self.missing[shared] -= 1
+            self.arrived[shared][i] = shown = _shown(g)
+            if shared.mode == "any" and shown is not None:
+                del self.missing[shared]
+                _run(shared.fn, shown)
+            elif shared.mode == "all" and not self.missing[shared]:
+                del self.missing[shared]
+                _run(shared.fn, self.arrived.pop(shared))
+
+
+def _shown(g: Any) -> Any:
+    """g as a tensor around a read-only view: others may refer to the array too."""
+    return as_tensor(read_only(g))
+
+
+def _all_replaced(values: list, given: Any, where: str) -> list:
+    if given is None:
+        return values
+    given = list(given) if isinstance(given, tuple | list) else [given]
+    if len(given) != len(values):
+        raise HookError(f"{where} returned {len(given)} gradients in place of {len(values)}")
+    return [_replaced(g, new, where) for g, new in zip(values, given, strict=True)]
+
+
+def _replaced(g: Any, new: Any, where: str) -> Any:
+    """What a hook has returned in place of g, in g's form; g where it returned None."""
+    if new is None:
+        return g
+    if g is None:
+        said = f"{where} returned a gradient for a result that was not used; return None"
+        raise HookError(said, given_shape=getattr(new, "shape", None))
+    if getattr(new, "shape", None) != g.shape or not np.can_cast(new.dtype, g.dtype, "same_kind"):
+        raise HookError(
+            f"{where} returned {describe(new)} in place of a gradient {describe(g)}; a hook "
+            "returns None to leave it, or a tensor of the same shape and kind of number",
+            **about(g, new),
+        )
+    if isinstance(g, Tensor):
+        return new.astype(g.dtype) if new.dtype != g.dtype else new
+    return raw(new).astype(g.dtype, copy=False)

@@ -1,0 +1,132 @@
+"""Elementwise functions of large arrays: block by block, the blocks shared by all threads.
+
+NumPy computes an elementwise function on one core, and intermediate results of a derivative are as
+large as the array. In blocks all cores help, and intermediate results stay in the cache.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.cuts import Cut, along_memory, in_rows
+from ..backends.pool import get_num_threads, share, sharing
+from ..engine import modes
+
+# Elements in a block: 1 MB of float32. Milliseconds of layer_norm of 2,000×2,000, forward: on
+# 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy
+# releases the interpreter lock in every call, and a thread that waits for the lock wakes too late
+# for calls of a few microseconds, so that threads take turns. Larger blocks need more scratch.
+BLOCK = 1 << 18
+
+# Elements from which a single ufunc is worth dividing. Milliseconds of g (1 − y²) in
+# float32, whole and in blocks on two threads: 2^19 0.14 and 0.15, 2^20 0.37 and 0.34, 2^21 0.98 and
+# 0.90, 2^22 2.2 and 1.1, 2^23 5.9 and 2.7; of tanh at 2^23 3.0 and 1.7, of a product 3.3 and 2.7.
+# A rule that does not end in a product is copied into place: relu's at 2^20 0.65 and 0.87.
+LARGE = 1 << 21
+
+# Elements from which memory orders are compared. NumPy walks arrays of different orders with
+# strides, 2.5 ns an element; copying one into the other's order first takes 0.6 to 0.8.
+NOTABLE = 1 << 16
+
+# Elements from which it pays to look for rows where arrays are broadcast, which takes 25 µs.
+BROADCAST = 1 << 19
+
+_alike: list[Callable[[tuple], tuple]] = []  # what lays arrays alike: see `lay_alike_by`
+
+
+def lay_alike_by(fn: Callable[[tuple], tuple]) -> Callable[[tuple], tuple]:
+    """Register fn, which returns the arguments of an elementwise function with all arrays in one
+    memory order. ops/image_layout.py does so: it knows the orders that images come in.
+    """
+    _alike[:] = [fn]
+    return fn
+
+
+def piecewise(
+    fn: Callable,
+    values: tuple,
+    params: dict,
+    fill: Callable | None = None,
+    least: int | None = None,
+    few: bool = True,
+) -> Any:
+    """fn(*values, **params) in blocks on all threads, for an fn elementwise in the arrays given.
+
+    fn returns an array of their shape, or a tuple or list of such. fill(ys, *values) computes the
+    same into existing arrays ys, which saves a copy; it is for functions of few passes, which gain
+    nothing on one thread, unless few=False says that there are many. The call is made in one piece
+    where arrays have fewer than `least` elements (LARGE; a ufunc's that are broadcast: BROADCAST),
+    are not NumPy's, are not contiguous, differ in order, or are broadcast otherwise than `in_rows`
+    says; and in modes that change what ops do, since modes belong to one thread. Results have the
+    arrays' order.
+    """
+    arrays = [x for x in values if axes_of(x)]
+    size = max([x.size for x in arrays]) if arrays else 0
+    if len(arrays) > 1 and size >= NOTABLE and _alike:
+        values = _alike[0](values)
+        arrays = [x for x in values if axes_of(x)]
+    least = least or LARGE
+    if size < min(least, BROADCAST) or modes.state.plain is None:
+        return fn(*values, **params)
+    helped = fill is None or not few or (get_num_threads() > 1 and not sharing())
+    cut = _cut(fn, arrays, size, least, helped)
+    if cut is None:
+        return fn(*values, **params)
+    views = [cut.views.get(id(x), x) for x in values]
+    start = fn(*[x[cut.corner] if axes_of(x) else x for x in views], **params)  # for the dtypes
+    several = isinstance(start, tuple | list)
+    starts = start if several else [start]
+    if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
+        return fn(*values, **params)
+    fill = fill or _copying(fn, several, params)
+    # no views: the engine adds in place to what nobody else refers to
+    results = [np.empty_like(cut.like, y.dtype) for y in starts]
+    into = [cut.view(y) for y in results]
+
+    def work(piece: slice) -> None:
+        given = [x[piece] if axes_of(x) and len(x) > 1 else x for x in views]  # or the only row
+        fill([y[piece] for y in into], *given)
+
+    with cut.context:
+        share(work, cut.pieces)
+    return type(start)(results) if several else results[0]
+
+
+def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
+    """How to cut the arrays; None where one call for all of them is as good, or the only way.
+
+    helped: whether arrays of one shape gain from being cut
+    """
+    if all(x.shape == arrays[0].shape for x in arrays):
+        return along_memory(arrays, BLOCK) if helped and size >= least else None
+    ufunc = isinstance(fn, np.ufunc)  # whose result is written into place; others are copied there
+    if size < (min(BROADCAST, least) if ufunc else least):
+        return None
+    return in_rows(fn, arrays, size if size < least else BLOCK)
+
+
+def _copying(fn: Callable, several: bool, params: dict) -> Callable:
+    """A fill that copies what fn returns."""
+
+    def fill(ys: list, *values: Any) -> None:
+        found = fn(*values, **params)
+        for y, made in zip(ys, found if several else [found], strict=True):
+            y[...] = made
+
+    return fill
+
+
+def in_blocks(ufunc: np.ufunc) -> Callable:
+    """The same ufunc, run in blocks on large arrays."""
+
+    def fill(ys: list, *xs: Any) -> None:
+        ufunc(*xs, out=ys[0])
+
+    return lambda *arrays, **params: piecewise(ufunc, arrays, params, fill)
+
+
+def axes_of(x: Any) -> int:
+    """The number of axes of an array; 0 for anything else."""
+    ndim = getattr(x, "ndim", 0)
+    return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name

@@ -1,0 +1,1 @@
+"""The tape: a record of a forward, its backward, and its replay."""

@@ -1,0 +1,1 @@
+"""What a tensor offers: methods, creation, indexing and writes, NumPy's protocol, display."""
