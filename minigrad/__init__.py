@@ -46,6 +46,7 @@ from . import (
     train,
 )
 from .backends.dtypes import bfloat16
+from .backends.optional import wanted as _wanted
 from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
 from .backends.random import get_state as get_rng_state
@@ -94,6 +95,9 @@ from .io import load, save
 from . import distributed
 from .version import __version__, show_versions
 from .compiled.switch import from_environment as _accelerate_if_asked
+
+if _wanted("fast"):  # the one place that imports it
+    from . import fast
 
 bool_, int8, int16, int32, int64 = _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64
 uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64

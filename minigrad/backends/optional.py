@@ -3,9 +3,13 @@
 SciPy alone takes as long to import as NumPy and minigrad together.
 """
 
+import os
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
+
+_OFF = ("", "0", "false", "no", "off")
 
 
 @cache
@@ -15,3 +19,9 @@ def optional(name: str) -> ModuleType | None:
         return import_module(name)
     except ImportError:
         return None
+
+
+def wanted(layer: str) -> bool:
+    """Whether minigrad/<layer> is imported: it is there, and MINIGRAD_PLAIN is not set."""
+    plain = os.environ.get("MINIGRAD_PLAIN", "0").strip().lower() not in _OFF
+    return not plain and find_spec(f"minigrad.{layer}") is not None

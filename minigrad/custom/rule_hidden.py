@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import to_host
+from ..engine import rule as seam
 from ..engine.tensor import Tensor, raw
 from .hidden import SMALL, Run, hides, holds_numbers, read_outside, reads_arguments_alone, some
 from .sealed import sealed, stand_in
-from .shown import is_own
-
-BEHIND = "(inputs)"  # their name among the saved values
+from .shown import guarded, is_own
 
 
 def may_hide(op: Any, rules: Iterable) -> bool:
@@ -105,3 +104,13 @@ class _RuleRun(Run):
         gs = [some(y) for y in self.ys]
         given = self.pull(gs if self.outputs else gs[0], values)
         return [None if c is None else to_host(raw(c)) for c in given]
+
+
+class _Outside:
+    """What a plan asks of this module: see engine/rule.py."""
+
+    asked, values = staticmethod(may_hide), staticmethod(behind_of)
+    linked, watched = staticmethod(linked), staticmethod(sealing)
+
+
+seam.outside, seam.protect = _Outside, guarded

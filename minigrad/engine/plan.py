@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.caches import report, size_of_value
-from ..custom.rule_hidden import BEHIND, linked, may_hide, sealing
-from ..fast.written_out import Rule, pull_written_out, save_written_out
 from ..modes.saving import Deferred
+from . import rule as seam
 from .graph import Node, port_of
 from .registry import op as registry
+from .rule import BEHIND, Rule
 
 
 class Plan:
@@ -52,14 +52,15 @@ class Plan:
         names = dict.fromkeys(name for rule in asked for name in rule.names if name != "g")
         if self.joint:
             names["needs"] = None
-        hiding = may_hide(op, asked)
+        hiding = seam.outside is not None and seam.outside.asked(op, asked)
         if hiding:
             names |= dict.fromkeys([*op.defaults, BEHIND])
         self.names = tuple(names)
         files = [f"<{name} of {op.name} for {', '.join(inputs)}>" for name in ("save", "pull")]
-        self.save = save_written_out(op, self.slots, self.names, files[0]) if names else None
-        made = pull_written_out(op, rules, shortcut, self.names, files[1])
-        self.pull, self.pull_large = (sealing(self, made[0]), made[1]) if hiding else made
+        self.save = seam.make_save(op, self.slots, self.names, files[0]) if names else None
+        self.pull, self.pull_large = seam.make_vjp(op, rules, shortcut, self.names, files[1])
+        if hiding:
+            self.pull = seam.outside.watched(self, self.pull)
 
     def part(self, reached: tuple[bool, ...]) -> "Plan":
         """The plan for the same saved values without the rules of the parents not `reached`.
@@ -109,7 +110,7 @@ class Plan:
             elif name in op.arrays and op.arrays.index(name) in producers:
                 value = tensor(value, producers[op.arrays.index(name)])
             elif name == BEHIND:
-                value = linked(self, node, value, tensor)
+                value = seam.outside.linked(self, node, value, tensor)
             values.append(value)
         return values
 
@@ -136,9 +137,9 @@ class Part(Plan):
             several, rule = shortcut
             known = {"g", *self.names}.issuperset(rule.names)
             shortcut = ([inputs.index(name) for name in several], rule) if known else None
-        made = pull_written_out(self.op, rules, shortcut, self.names)
-        hiding = BEHIND in self.names
-        self.pull, self.pull_large = (sealing(self, made[0]), made[1]) if hiding else made
+        self.pull, self.pull_large = seam.make_vjp(self.op, rules, shortcut, self.names)
+        if BEHIND in self.names:
+            self.pull = seam.outside.watched(self, self.pull)
 
 
 def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:

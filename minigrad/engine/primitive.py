@@ -30,9 +30,7 @@ from ..courtesy.explain import explain, operand, refuse_left_behind, taught, tea
 from ..courtesy.options import held
 from ..courtesy.spelling import in_own_names
 from ..custom.implementations import Extensible
-from ..fast.plain_call import plain_call, watched_call
 from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
-from ..ops.blocked import NOTABLE, in_blocks
 from . import events, modes
 from .graph import Node, Port, link, next_number
 from .plan import Plan, Plans, Rule
@@ -48,6 +46,23 @@ _ndarray = np.ndarray
 _ufunc = np.ufunc
 _NOTHING = np.empty(0)
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _general(op: Any, name: str) -> Callable:
+    return op.general
+
+
+def _as_it_is(ufunc: Callable) -> Callable:
+    return ufunc
+
+
+# Seam A. `make_call(op, "apply")` makes what the operators call, `make_call(op, "watched")` what
+# that goes to under a mode; fast/ writes both out for each op. `run_large` takes a ufunc that gets
+# an array of LARGE elements or more, and returns what runs in its place.
+make_call: Callable[[Any, str], Callable] = _general
+run_large: Callable[[Any], Callable] = _as_it_is
+LARGE: float = np.inf
+holders: dict[int, weakref.ref] = {}  # the ops that hold a call so made, by id
 
 
 class Primitive(Extensible, Differentiable):
@@ -135,12 +150,14 @@ class Primitive(Extensible, Differentiable):
         The interpreter calls a function held in an attribute without leaving its own loop;
         through `__call__` it would have to.
         """
-        return plain_call(self)
+        holders[id(self)] = weakref.ref(self)
+        return make_call(self, "apply")
 
     @cached_property
     def watched(self) -> Callable:
         """Where `apply` goes under a mode: a plain call with listeners or without recording."""
-        return watched_call(self)
+        holders[id(self)] = weakref.ref(self)
+        return make_call(self, "watched")
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         if args and len(args) == self.arity and type(args[-1]) is not _ndarray:
@@ -201,8 +218,8 @@ class Primitive(Extensible, Differentiable):
         if weak:
             arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)
 
-        if data.size >= NOTABLE and type(forward) is _ufunc:
-            forward = in_blocks(forward)
+        if data.size >= LARGE and type(forward) is _ufunc:
+            forward = run_large(forward)
 
         # run
         try:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..custom.shown import guarded
-from ..fast.written_out import Rule
+from .rule import Rule
 
 _ABSENT = np.empty(0, "V1")  # for a residual that is None: an output of an op is an array
 
@@ -65,7 +64,7 @@ def _fed(op: Any, rule: Rule, count: int) -> Rule:
         known = dict(zip(others, values, strict=True))
         known |= zip(op.residuals, map(_present, y[count:]), strict=True)
         known["y"], known["g"] = (y[:count], own) if op.outputs else (y[0], own[0])
-        found = guarded(rule.fn)(*[known[name] for name in rule.names])
+        found = rule.fed(known)
         if rule.partial:
             found = known["g"] * found
         if not flip:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..courtesy.explain import RuleError
-from ..fast.written_out import Rule
+from .rule import Rule
 from .signature import argument_names
 
 RESERVED = frozenset({"y", "g", "xp", "needs"})  # what rules ask for by name besides arguments

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..backends.device import device_of
-from ..ops.blocked import LARGE
-from .contributions import add_into, conform, private, pull_large, require_array
+from . import contributions as seam
+from .contributions import conform, require_array
 from .graph import Leaf, Node, Port
 from .passes import Pass, Pull, engines
 
@@ -73,6 +73,7 @@ def run(
     release   free each node's saved arrays as soon as it has run
     pull      (node, g, plan) -> contributions aligned with node.parents
     """
+    add_into, private, pull_large, least = seam.add_into, seam.private, seam.pull_large, seam.LARGE
     plain = pull is pull_arrays  # then plan.pull is called directly, which saves a call per node
     for node in order:
         g = cotangents.pop(node, None)
@@ -88,7 +89,7 @@ def run(
                 into_slot(cotangents, node, g)
                 continue
         plan = node.plan if leads is None else leads[node]
-        if plain and plan.pull_large is not None and g.size >= LARGE:
+        if plain and plan.pull_large is not None and g.size >= least:
             contributions = pull_large(node, g, plan, cotangents, leads)
         else:
             contributions = plan.pull(g, node.saved) if plain else pull(node, g, plan)

@@ -54,6 +54,7 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
+from ..backends.source import compiled, in_tuple
 from ..courtesy.explain import explain
 from ..custom.function_context import Context
 from ..custom.function_hidden import sample_of
@@ -62,7 +63,6 @@ from ..engine import modes, versions
 from ..engine.graph import Node, next_number
 from ..engine.modes import inside_forward
 from ..engine.tensor import Tensor
-from .written_out import compiled, in_tuple
 
 _KNOWN = {
     "modes": modes, "versions": versions, "Tensor": Tensor, "Node": Node, "Context": Context,

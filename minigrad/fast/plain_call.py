@@ -95,7 +95,6 @@ NumPy's work if there are listeners, and tells them in the end:
 Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
 """
 
-import weakref
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -103,13 +102,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import KINDS, NUMBERS, bfloat16, plain_numbers
+from ..backends.source import compiled, in_tuple
 from ..courtesy.explain import RuleError, explain
 from ..engine import events, modes
 from ..engine.graph import Node, link, next_number
 from ..engine.tensor import Tensor
 from ..modes.careful import as_result
 from ..ops.blocked import LARGE, NOTABLE
-from .written_out import compiled, in_tuple, known_to_save, saved_values
+from .written_out import known_to_save, saved_values
 
 _KNOWN = {
     "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,
@@ -117,6 +117,11 @@ _KNOWN = {
     "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
     "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
 }  # fmt: skip
+
+
+def written_out_call(op: Any, name: str) -> Callable:
+    """The op's `apply` or `watched`."""
+    return plain_call(op) if name == "apply" else watched_call(op)
 
 
 def plain_call(op: Any) -> Callable:
@@ -136,7 +141,6 @@ def watched_call(op: Any) -> Callable:
 
 def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
     """The call written out; where `other_modes` holds, the call is for `elsewhere`."""
-    holders[id(op)] = weakref.ref(op)
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
@@ -178,7 +182,6 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
 
 
-holders: dict[int, weakref.ref] = {}  # the ops that hold such a call, by id: see sections.py
 _FILES = {"apply": "plain call", "watched": "watched call"}
 
 

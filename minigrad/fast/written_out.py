@@ -4,7 +4,6 @@ CPython specialises bytecode for the types it meets, so each plan gets code of i
 code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
 """
 
-import linecache
 import re
 from collections.abc import Callable
 from types import FunctionType
@@ -13,39 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import RuleError, describe
-from ..custom.rule_hidden import BEHIND, behind_of
-from ..custom.shown import guarded
+from ..backends.source import UNNAMED, compiled, in_tuple
+from ..engine import rule as seam
+from ..engine.rule import BEHIND, Rule, needed
 from ..engine.tensor import raw
 from ..ops.blocked import NOTABLE
 from .large_pull import PASSED, BlockRule, LargePull
-
-
-class Rule:
-    """A derivative function and the names it asks for. A partial is multiplied by g afterwards."""
-
-    __slots__ = ("fn", "names", "partial")
-
-    def __init__(self, fn: Callable, names: tuple[str, ...], partial: bool = False):
-        self.fn = fn
-        self.names = names
-        self.partial = partial
-
-
-UNNAMED = "<written out>"  # a file for source that need not be found again
-
-
-def compiled(name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED) -> Callable:
-    """The function of this name that the lines define; `known` are its globals.
-
-    `file`: a unique name, under which inspect.getsource and tracebacks find the lines.
-    """
-    known["__name__"] = __name__  # so that events.py counts its frames as the library's
-    text = "\n".join(lines) + "\n"
-    exec(compile(text, file, "exec"), known)
-    if file != UNNAMED:
-        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    return known[name]
 
 
 def save_written_out(
@@ -68,7 +40,8 @@ def save_written_out(
     return compiled("save", lines, known_to_save(op), file)
 
 
-_KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape, "behind_of": behind_of}
+_KNOWN: dict[str, Any] = {"array_module": array_module, "raw": raw, "shape_of": np.shape}
+_KNOWN["behind_of"] = lambda xs: seam.outside.values(xs)
 _KNOWN["first"] = lambda y: y[0] if isinstance(y, tuple) else y
 
 
@@ -98,11 +71,6 @@ def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
             value[f"{name}_shape"] = f"v{i}.shape" if sure else f"shape_of(v{i})"
         value["needs"] = str([i in slots for i in range(op.arity)])
     return in_tuple([value[name] for name in names])
-
-
-def in_tuple(parts: list[str]) -> str:
-    """The source of a tuple of these expressions."""
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def pull_written_out(
@@ -138,7 +106,7 @@ def pull_written_out(
     names there would cost more than most rules do.
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
-    known: dict[str, Any] = {"needed": _needed}
+    known: dict[str, Any] = {"needed": needed}
     saved = [value[name] for name in names]
     pull_large = None
     calls: list[str] = []
@@ -146,7 +114,7 @@ def pull_written_out(
         if rule is None:
             calls.append("None")
             continue
-        known[f"rule{i}"] = guarded(rule.fn)
+        known[f"rule{i}"] = rule.run
         given = [value[name] for name in rule.names]
         call = _in_words(rule.fn, given) or f"rule{i}({', '.join(given)})"
         calls.append(f"g * {_together(call)}" if rule.partial else call)
@@ -167,7 +135,7 @@ def pull_written_out(
                 lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
         if shortcut is not None:
             places, rule = shortcut
-            known["shortcut"] = guarded(rule.fn)
+            known["shortcut"] = rule.run
             given = ", ".join([value[name] for name in rule.names])
             found = {i: f"c{i}" for i in places}
             lines.append(f" several = shortcut({given})")
@@ -235,15 +203,3 @@ def _in_words(fn: Callable, given: list[str]) -> str | None:
             value = dict(zip(names, given))
             return re.sub(r"\w+", lambda name: value[name[0]], words)
     return None
-
-
-def _needed(given: Any, needs: list[bool]) -> list:
-    """What a joint rule returned, without the entries of inputs that need no gradient."""
-    try:
-        return [c for c, need in zip(given, needs, strict=True) if need]
-    except (TypeError, ValueError):
-        count = f"{len(given)} of them" if isinstance(given, tuple | list) else describe(given)
-        raise RuleError(
-            "a joint rule (@op.vjp without a name) returns a tuple of one gradient for each input, "
-            f"here {len(needs)}; it returned {count}. A rule for one input is @op.vjp(its name)"
-        ) from None

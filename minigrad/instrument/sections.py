@@ -20,11 +20,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from ..backends.locks import Lock
+from ..backends.source import compiled
 from ..custom.function_call import FunctionCall
-from ..engine import modes
+from ..engine import modes, primitive
 from ..engine.primitive import Primitive
-from ..fast.plain_call import holders, watched_call
-from ..fast.written_out import compiled
 
 NAMES = ("scan", "unwrap", "forward", "link", "wrap")
 Spans = tuple[tuple[str, int, int], ...]  # (section, t0, t1), as they follow each other
@@ -60,7 +59,7 @@ def tell(op: str, spans: Spans) -> None:
 
 
 def _property_of_watched() -> Any:
-    made = cached_property(lambda op: with_clocks(watched_call(op)))
+    made = cached_property(lambda op: with_clocks(primitive.make_call(op, "watched")))
     made.__set_name__(Primitive, "watched")
     return made
 
@@ -73,7 +72,7 @@ def _switch(general: Callable, watched: Any) -> None:
         (FunctionCall, "apply", general),
     ):
         setattr(kind, name, value)
-    for op in [ref() for ref in list(holders.values())]:
+    for op in [ref() for ref in list(primitive.holders.values())]:
         held = {} if op is None else vars(op)
         held.pop("watched", None)
         if inspect.ismethod(held.get("apply")):  # `general` itself

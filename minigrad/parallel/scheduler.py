@@ -13,8 +13,9 @@ from typing import Any
 from ..backends import pool
 from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
+from ..engine import contributions as seam
 from ..engine import modes, serial
-from ..engine.contributions import add_into, conform, private, require_array
+from ..engine.contributions import conform, require_array
 from ..engine.graph import Leaf, Node, Port
 from ..engine.passes import Pass
 from .report import Lane, detail_wanted
@@ -248,7 +249,7 @@ class Scheduler:
         if g is not None:
             if kind is Leaf if work.wanted is None else place in work.wanted:
                 with nullcontext() if hooks is None else hooks.lock:
-                    work.reach(place, private(g))
+                    work.reach(place, seam.private(g))
             if kind is not Leaf and (work.leads is None or place in work.leads):
                 if kind is Port:
                     return ((place, g),)
@@ -324,7 +325,7 @@ class Scheduler:
             if c.__class__ is tuple:
                 serial.into_slot(cotangents, *c)
             elif place in cotangents:
-                add_into(cotangents, place, c)
+                seam.add_into(cotangents, place, c)
             else:
                 cotangents[place] = c
 

@@ -30,8 +30,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.locks import Lock
+from ..engine import contributions as seam
 from ..engine import serial
-from ..engine.contributions import private
 from ..engine.graph import Leaf, Node
 from ..engine.passes import Pass
 from ..modes.saving import Deferred
@@ -285,7 +285,7 @@ class StreamScheduler(Scheduler):
         for place in self.work.order:
             if place in totals:
                 g = totals.pop(place)  # the one name that private() asks for
-                self.reach(place, private(g))
+                self.reach(place, seam.private(g))
 
     # -- one place -------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..engine import residuals
 from ..engine.primitive import Primitive
+from ..engine.rule import Rule
 from ..engine.tensor import Tensor
-from ..fast.written_out import Rule
 from ..func.forward import Dual
 from ..func.levels import LevelTensor
 from .plant import SINE, Plant, plant, vectors

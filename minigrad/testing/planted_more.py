@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..engine import contributions, serial
+from ..engine import contributions
 from .plant import Plant, both, both_dx, pairs, plant, vectors
 from .spec import ErrorSample, Point, Sample
 
@@ -103,11 +103,11 @@ class _Alternating:
 @contextmanager
 def _shared_gradients() -> Iterator[None]:
     """The engine hands out arrays as they are, without looking who else holds them."""
-    private, serial.private = serial.private, lambda g: g
+    private, contributions.private = contributions.private, lambda g: g
     try:
         yield
     finally:
-        serial.private = private
+        contributions.private = private
 
 
 @contextmanager

@@ -6,10 +6,10 @@ import pytest
 import minigrad as mg
 from minigrad import func
 from minigrad.courtesy.explain import RuleError
-from minigrad.custom.rule_hidden import BEHIND
 from minigrad.custom.shown import is_own
 from minigrad.engine.registry import numpy_table
 from minigrad.engine.registry import op as registry
+from minigrad.engine.rule import BEHIND
 from minigrad.testing import gradgradcheck
 
 WINDOW = np.array([0.25, 0.5, 0.25])

@@ -3,7 +3,7 @@
 import pytest
 
 import minigrad as mg
-from minigrad.engine import primitive, serial
+from minigrad.engine import contributions, primitive
 from minigrad.ops import blocked as pieces
 
 
@@ -21,5 +21,5 @@ def small(monkeypatch, two_threads):
     monkeypatch.setattr(pieces, "BLOCK", 64)
     monkeypatch.setattr(pieces, "LARGE", 128)
     monkeypatch.setattr(pieces, "BROADCAST", 128)
-    monkeypatch.setattr(primitive, "NOTABLE", 128)
-    monkeypatch.setattr(serial, "LARGE", 128)
+    monkeypatch.setattr(primitive, "LARGE", 128)
+    monkeypatch.setattr(contributions, "LARGE", 128)

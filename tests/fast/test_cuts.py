@@ -21,7 +21,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         for module, name, n in [
             (pieces, "BLOCK", 64), (pieces, "LARGE", 128), (pieces, "BROADCAST", 128),
-            (primitive, "NOTABLE", 128), (cuts, "FOLDED", 16), (cuts, "BUFFER", 16),
+            (primitive, "LARGE", 128), (cuts, "FOLDED", 16), (cuts, "BUFFER", 16),
         ]:  # fmt: skip
             patch.setattr(module, name, n)
         threads = mg.get_num_threads()

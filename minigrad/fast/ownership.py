@@ -1,0 +1,142 @@
+"""Who else can see an array: CPython's reference counts tell, so sums are made in place.
+
+These are the engine's `add_into`, `private` and `pull_large` (engine/contributions.py), with the
+same numbers: an array that nobody else refers to is written into, and handed out without a copy.
+"""
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..engine.graph import Leaf, Node
+from ..engine.registry import op
+from ..engine.tensor import Tensor, wrap
+from .large_pull import PutOff
+
+_ndarray = np.ndarray
+
+
+def _references(x: Any) -> int:
+    return getrefcount(x)
+
+
+def _count_alone() -> tuple[int, int]:
+    """Reference counts of an array with one name: seen as an argument, and with a dict entry."""
+    x = np.empty(1)
+    alone = _references(x)
+    held = {0: x}  # noqa: F841
+    return alone, getrefcount(x)
+
+
+def _count_viewed() -> int:
+    """The reference count of an array that has one name and one view."""
+    x = np.empty(1).reshape(1, 1)
+    base = x.base
+    return getrefcount(base)
+
+
+def _count_wrapped() -> int:
+    """The reference count of an array that has one name and is the data of one tensor."""
+    x = wrap(np.empty(1))
+    data = x._data
+    return getrefcount(data)
+
+
+_ALONE, _ALONE_IN_DICT = _count_alone()
+_VIEWED = _count_viewed()
+_WRAPPED = _count_wrapped()
+
+
+def _holds_alone(view: Any, in_any_order: bool = False) -> bool:
+    """Whether a view shows all of an array that nothing else refers to (a rule's reshape)."""
+    base = view.base
+    return (
+        type(base) is _ndarray
+        and getrefcount(base) == _VIEWED
+        and base.flags.owndata
+        and base.nbytes == view.nbytes
+        and view.flags.writeable
+        and (in_any_order or view.flags.c_contiguous)
+    )
+
+
+def _wraps_alone(x: Any) -> bool:
+    """Whether x is a batch of vmap's whose array nothing else refers to, and no graph holds it."""
+    while (type(x) is Tensor or getattr(x, "hides_axis", False)) and x.node is None:
+        x = x._data
+        if getrefcount(x) != _WRAPPED:
+            return False
+    return type(x) is _ndarray and (x.base is None or _holds_alone(x, in_any_order=True))
+
+
+def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
+    """The contributions of an elementwise node for a large g, made in blocks.
+
+    Where a parent is a leaf or takes its contribution in blocks, and no sum has been made there, it
+    is put off until then (large_pull.py). The numbers are those of `add_into`.
+    """
+    if g.dtype.kind == "c":
+        return plan.pull(g, node.saved)
+    large, saved, later = plan.pull_large, [*node.saved], {}
+    g = large.received(g)
+    for i, parent in enumerate(node.parents):
+        held = cotangents.get(parent)
+        if parent.shape == g.shape and _may_wait(parent, node, held, leads):
+            c = large.put_off(i, g, saved, parent.dtype, held)
+            if c is not None:
+                later[i] = c
+    return large(g, saved, later)
+
+
+def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
+    """Whether the node's contribution to this parent may be put off: nothing else has been made
+    there, and the total is a leaf's gradient or taken in blocks.
+    """
+    if not (held is None or isinstance(held, PutOff)) or node.parents.count(parent) > 1:
+        return False
+    if type(parent) is not Node:
+        return type(parent) is Leaf
+    plan = parent.plan if leads is None else leads.get(parent)
+    return plan is not None and plan.pull_large is not None
+
+
+def add_into(cotangents: dict, parent: Any, c: Any) -> None:
+    """Add c to what has arrived at the parent, in place where nobody else can see the array.
+
+    That is so when there is no other reference to the array, nor to one that it is a view of, which
+    CPython's reference counts tell exactly.
+    """
+    total = cotangents[parent]
+    if type(total) is _ndarray:
+        if getrefcount(total) == _ALONE_IN_DICT and (total.base is None or _holds_alone(total)):
+            try:
+                total += c
+                return
+            except ValueError:  # read-only: too rare to check the flags each time
+                pass
+        cotangents[parent] = total + c
+    elif isinstance(total, PutOff):
+        cotangents[parent] = total.added(c)
+    elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
+        cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
+    else:  # arrays on a GPU: there a kernel that writes a new array costs no more than in place
+        cotangents[parent] = op.add(total, c)
+
+
+def private(g: Any) -> Any:
+    """g itself if the caller's one name is the only reference to it, else a copy.
+
+    Every gradient handed to a user goes through here, so that none shares memory with another, with
+    the seed or with a saved array. The caller must hold g in exactly one local name.
+    """
+    # the second test, since a traced array claims to be an ndarray
+    if type(g) is _ndarray or type(g) is array_module(g).ndarray:
+        alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
+        return g if alone else g.copy()
+    if getrefcount(g) == _ALONE and _wraps_alone(g):
+        return g
+    if isinstance(g, PutOff):
+        return g.made()
+    return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
