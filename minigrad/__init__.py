@@ -25,6 +25,10 @@ import sys as _sys
 
 import numpy as _np
 
+from .backends.optional import wanted as _wanted
+
+if _wanted("courtesy"):  # first, and the one place that imports it
+    from . import courtesy
 from .ops import *
 from . import (
     amp,
@@ -46,13 +50,12 @@ from . import (
     train,
 )
 from .backends.dtypes import bfloat16
-from .backends.optional import wanted as _wanted
 from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
 from .backends.random import get_state as get_rng_state
 from .backends.random import set_state as set_rng_state
 from .compiled import accelerate, is_accelerated
-from .courtesy import explain as errors
+from .engine import errors
 from .modes.autocast import autocast
 from .backends.caches import cache_stats, clear_caches
 from .tensor_api.create import *
@@ -72,7 +75,7 @@ from .engine.modes import (
 )
 from .engine.primitive import composite, elementwise, primitive
 from .modes.saving import is_recomputing
-from .courtesy.spelling import Elsewhere as _Elsewhere, absences as _absences
+from .engine.help import absences as _absences, stand_in as _stand_in
 from .modes.session import Session, clear_grads
 from .engine.tensor import Tensor
 from .modes.anomaly import detect_anomaly
@@ -106,7 +109,7 @@ complex64, complex128 = _np.complex64, _np.complex128
 newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
 
 
-_Elsewhere.stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != "_"])
+_stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != "_"])
 if bfloat16 is None:  # as a dtype= it would silently mean the default one
     del bfloat16
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
-from .courtesy.explain import teaching
-from .courtesy.spelling import absences as _absences
+from .engine.help import absences as _absences
+from .engine.help import teaching
 from .engine.tensor import Tensor
 from .ops.fft import (
     fft,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .courtesy.explain import teaching
-from .courtesy.spelling import absences as _absences
+from .engine.help import absences as _absences
+from .engine.help import teaching
 from .engine.registry import numpy_table, op
 from .ops.calculus import cross
 from .ops.einsum import multi_dot

@@ -10,8 +10,8 @@ mg.special.erf(t), recorded. scipy.special.logsumexp and softmax are not ufuncs;
 
 from typing import Any
 
-from .courtesy.explain import teaching
-from .courtesy.spelling import absences as _absences
+from .engine.help import absences as _absences
+from .engine.help import teaching
 from .engine.registry import op, scipy_table
 from .ops import (
     cbrt,

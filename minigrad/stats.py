@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import special
-from .courtesy.spelling import absences as _absences
+from .engine.help import absences as _absences
 from .engine.registry import op
 from .ops.elementwise.probability import normal_density, two_powers
 from .stats_base import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .backends.dtypes import common_dtype
-from .courtesy.explain import of_call
+from .engine.help import of_call
 from .engine.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import standard_score

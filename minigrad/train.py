@@ -17,7 +17,7 @@ import numpy as np
 from . import nn
 from .backends import random
 from .backends.leaving import ended_by
-from .courtesy.explain import describe
+from .engine.errors import describe
 from .engine.modes import no_grad
 from .engine.tensor import Tensor
 from .io import load, save

@@ -10,7 +10,7 @@ for x, target in batches:
     scaler.update()
 """
 
-from ..courtesy.spelling import absences as _absences
+from ..engine.help import absences as _absences
 from ..modes.autocast import CastEvent, autocast, is_autocast_enabled
 from .scaler import GradScaler
 

@@ -215,3 +215,11 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
             f"dtype={dtype!r} is not a dtype; write mg.float32, 'float32', int or bool, for example"
         )
     return found
+
+
+def is_truth(value: Any) -> bool:
+    """Whether it is a truth value, of NumPy or in an array too, or the number 0 or 1."""
+    if isinstance(value, int):
+        return value in (0, 1)
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return kind in ("b", "i", "u") and value.size == 1 and int(value) in (0, 1)

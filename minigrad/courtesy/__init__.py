@@ -1,1 +1,21 @@
-"""Help: errors that explain a call, names of other libraries, checks of options."""
+"""Help, which changes no result. Delete this folder, and everything still runs.
+
+explain.py    errors that name the call, the argument, the shapes, and the next step
+hints.py      what an error may add: the mistake behind it
+spelling.py   names and arguments of PyTorch and NumPy that are called something else here
+options.py    options held against their annotations
+
+Importing it puts these in the places of engine/help.py's plain ones.
+"""
+
+from ..engine import help as _help
+from . import explain, hints, options, spelling
+
+_help.install(
+    explain=explain.explain, taught=explain.taught, of_call=explain.of_call,
+    teaching=explain.teaching, untaught=explain.untaught, telling=explain.telling,
+    unfit=explain.unfit, Told=explain.Told, Checked=explain.Checked, held=options.held,
+    Options=options.Options, no_operand=hints.no_operand, several_tensors=hints.several_tensors,
+    stand_in=spelling.Elsewhere.stand_in, absences=spelling.absences,
+    Elsewhere=spelling.Elsewhere, INSTEAD_OF=spelling.INSTEAD_OF,
+)  # fmt: skip

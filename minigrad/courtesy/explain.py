@@ -10,77 +10,15 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from ..backends.device import DeviceError, ErrorAbout, OperandError, as_operand, device_of
+from ..backends.device import DeviceError, ErrorAbout, OperandError, device_of
 from ..engine import registry
-from ..engine.errors import (  # noqa: F401 (for all who import this module)
-    AnomalyError,
-    CheckpointError,
-    ConvergenceError,
-    DeterminismError,
-    FormatError,
-    GraphInUseError,
-    GraphReleasedError,
-    HookError,
-    ImplementationError,
-    InPlaceError,
-    MinigradError,
-    RuleError,
-    SeedError,
-    SessionMismatch,
-    StateError,
-    TapeError,
-    TransformError,
-)  # fmt: skip
+from ..engine.errors import MinigradError, call_text, describe, named_arguments, refuse_left_behind
+from ..engine.help import SignatureOfInit
 from .hints import arrays_in, hint_of_op, no_operand, our_name
 from .options import Options
 from .spelling import argument_here
 
 Fn = TypeVar("Fn", bound=Callable)
-
-
-# The end of the error where a plain array would drop a derivative in silence.
-NO_GRAD_OF_RESULTS = (
-    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
-    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
-    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
-)
-NO_PLAIN_ARRAY = (
-    "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
-    "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
-)
-
-
-def about(needed: Any, given: Any = None) -> dict[str, Any]:
-    """The attributes of an error about an array that is needed, and what came instead."""
-    found = {"shape": getattr(needed, "shape", None), "dtype": getattr(needed, "dtype", None)}
-    if given is not None:
-        found["given_shape"] = getattr(given, "shape", None)
-        found["given_dtype"] = getattr(given, "dtype", None)
-    return found
-
-
-def describe(value: Any) -> str:
-    """One value as an error shows it: `float32 (3, 4)` for arrays and tensors, its repr else."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        return f"{dtype} {shape}"
-    several = isinstance(value, list | tuple) and any(hasattr(x, "dtype") for x in value)
-    text = f"[{', '.join(map(describe, value))}]" if several else repr(value)
-    text = " ".join(text.split()) if "\n" in text else text
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _named(op: Any, args: tuple) -> list[tuple[str, Any]]:
-    """The arguments of an op's call with their names; those of a variadic op are numbered."""
-    names = [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
-    return [*zip(names, args, strict=False)]
-
-
-def call_text(op: Any, args: tuple, params: dict) -> str:
-    """The call in the user's terms: `mul(a: float32 (3,), b: float32 (4,))`."""
-    parts = [f"{name}: {describe(x)}" for name, x in _named(op, args)]
-    parts += [f"{name}={describe(value)}" for name, value in params.items()]
-    return f"{op.called}({', '.join(parts)})"
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
@@ -121,19 +59,6 @@ def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str
         here = argument_here(unknown[0], wanted)
         hint = f"here it is {here}" if here else hint
     return f"{owner}: {reason}; {hint}"
-
-
-class SignatureOfInit:
-    """A class's __signature__, for inspect and help: before 3.11.4 they look at __new__ first."""
-
-    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
-        if instance is not None:  # a layer is called as its __call__ says
-            raise AttributeError("__signature__")
-        init = owner.__init__
-        if init is object.__init__:
-            return inspect.Signature()
-        wanted = inspect.signature(init)
-        return wanted.replace(parameters=[*wanted.parameters.values()][1:])
 
 
 class Told:
@@ -305,26 +230,6 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
-def refuse_out(method: str, out: Any) -> None:
-    """An error for ndarray's out=, which a method has in its place in the signature alone."""
-    if out is not None:
-        raise TypeError(
-            f"{method}: out= would write a tensor's values where no gradient can follow; "
-            "write y = ... instead"
-        )
-
-
-def refuse_left_behind(op: Any, args: tuple) -> None:
-    """An error for an argument that belongs to a vmap or jvp that has ended, or to another thread.
-
-    Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
-    a lower level, on which a forward for arrays fails or computes nonsense.
-    """
-    for x in args:
-        if getattr(x, "level", 0):
-            x.require_life(op)
-
-
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """The same kind of error with the call before its message: what the doorway raises.
 
@@ -334,7 +239,10 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     if getattr(error, "explained", False):
         return error
     call, said = call_text(op, args, params), str(error)
-    hint = hint_of_op(error, op, _named(op, args), args, params)
+    if isinstance(error, ValueError) and "inhomogeneous" in said:  # NumPy's, of lists
+        said = "the nested lists have different lengths; an array is rectangular, so pad the "
+        said += "short ones"
+    hint = hint_of_op(error, op, named_arguments(op, args), args, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
         said = said.removesuffix(".")
@@ -367,18 +275,3 @@ def _is_known_to_users(name: str) -> bool:
     package = __name__.partition(".")[0]
     rooms = [sys.modules.get(package + room) for room in _ROOMS]
     return any(name in vars(room) for room in rooms if room)
-
-
-def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
-    """An argument that is not a tensor, as a plain array of numbers."""
-    try:
-        return as_operand(x)
-    except TypeError as error:
-        raise explain(error, op, args, params) from None
-    except ValueError as error:  # NumPy's, of lists
-        if "inhomogeneous" in str(error):
-            error = ValueError(
-                "the nested lists have different lengths; an array is rectangular, so pad the "
-                "short ones"
-            )
-        raise explain(error, op, args, params) from None

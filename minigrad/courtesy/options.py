@@ -14,6 +14,8 @@ from typing import Any, get_args, get_origin
 
 import numpy as np
 
+from ..backends.dtypes import is_truth
+
 _BY_NAME = sys.maxsize  # the place of what cannot be given by position
 
 
@@ -55,14 +57,6 @@ def _kind(annotation: Any) -> Any:
         kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
     kind = get_origin(kinds[0]) or kinds[0]
     return kind if len(kinds) == 1 and any(kind is known for known in _KINDS) else None
-
-
-def is_truth(value: Any) -> bool:
-    """Whether it is a truth value, of NumPy or in an array too, or the number 0 or 1."""
-    if isinstance(value, int):
-        return value in (0, 1)
-    kind = getattr(getattr(value, "dtype", None), "kind", None)
-    return kind in ("b", "i", "u") and value.size == 1 and int(value) in (0, 1)
 
 
 def _is_whole(value: Any) -> bool:

@@ -258,15 +258,6 @@ def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
     return f"{here}, by position" if starred else f"{here}="
 
 
-def in_own_names(given: dict[str, Any], others: dict[str, str]) -> dict[str, Any]:
-    """The keywords of a call by the function's own names, for which `others` has other ones.
-
-    What is given by both names stays twice, for the function to refuse.
-    """
-    own = {name: others.get(name, name) for name in given}
-    return {name if own[name] in given else own[name]: x for name, x in given.items()}
-
-
 def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
     """The AttributeError for a missing name; it says what to write, where that is known.
 

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..courtesy.explain import RuleError
 from ..engine import modes
+from ..engine.errors import RuleError
 from ..engine.tensor import Tensor
 from . import rule_hidden  # noqa: F401 (it enters itself into engine/rule.py)
 from .function_call import kind_of

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import InPlaceError, RuleError, about, describe
 from ..engine import modes, versions
+from ..engine.errors import InPlaceError, RuleError, about, describe
 from ..engine.graph import link, next_number
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import InPlaceError, RuleError, about, describe
 from ..engine import modes
+from ..engine.errors import InPlaceError, RuleError, about, describe
 from ..engine.graph import Leaf
 from ..engine.tensor import Tensor
 from ..tensor_api.inplace import seen_by_x_alone

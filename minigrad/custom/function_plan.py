@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import InPlaceError, RuleError, describe
 from ..engine import modes, versions
+from ..engine.errors import InPlaceError, RuleError, describe
 from ..engine.graph import port_of
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import RuleError
+from ..engine.errors import RuleError
 from ..engine.tensor import Tensor, raw, wrap
 from .function_context import Context, own_attributes
 

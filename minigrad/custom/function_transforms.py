@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import RuleError, about, describe
 from ..engine import modes
+from ..engine.errors import RuleError, about, describe
 from ..engine.plan import Rule
 from ..engine.tensor import Tensor, raw
 from .function_hidden import hides

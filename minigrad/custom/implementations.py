@@ -13,7 +13,7 @@ from ..backends import device as places
 from ..backends.caches import Cache
 from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
-from ..courtesy.explain import ImplementationError
+from ..engine.errors import ImplementationError
 from ..engine.registry import Origin, find_op, origin_of, registering_module
 from ..engine.registry import op as registry
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import RuleError
+from ..engine.errors import RuleError
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, raw
 from .shown import as_tensor

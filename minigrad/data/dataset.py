@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..courtesy.explain import Told, describe, teaching
+from ..engine.errors import describe
+from ..engine.help import Told, teaching
 from ..engine.tensor import Tensor
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..courtesy.explain import Checked, describe
+from ..engine.errors import describe
+from ..engine.help import Checked
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .randomness import BATCH, ROW, START, STREAM, numbers_of, shared

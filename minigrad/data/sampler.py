@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..courtesy.explain import Told
+from ..engine.help import Told
 
 
 def is_whole(value: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module, device_of
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.primitive import Primitive
 from ..engine.tensor import Tensor
 from ..engine.versions import note_write

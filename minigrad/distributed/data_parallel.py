@@ -22,8 +22,8 @@ import numpy as np
 
 from ..backends.device import array_module, device_of
 from ..backends.leaving import contextmanager
-from ..courtesy.explain import describe
 from ..engine import events
+from ..engine.errors import describe
 from ..engine.modes import is_grad_enabled
 from ..instrument.variables import switch
 from ..modes import hooks

@@ -1,6 +1,6 @@
 """The one error of this room."""
 
-from ..courtesy.explain import MinigradError
+from ..engine.errors import MinigradError
 
 
 class DistributedError(MinigradError, RuntimeError):

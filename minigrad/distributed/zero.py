@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.modes import enable_grad
 from ..engine.tensor import Tensor
 from ..nn import Module

@@ -9,18 +9,11 @@ import numpy as np
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.threads import on_new_stack, stack_runs_out
-from ..courtesy.explain import (
-    GraphReleasedError,
-    HookError,
-    SeedError,
-    TransformError,
-    about,
-    describe,
-)
 from ..modes import anomaly, hooked, hooks
 from ..modes.autocast import paused
 from . import claims, events, modes, serial, versions
 from .contributions import accumulate
+from .errors import GraphReleasedError, HookError, SeedError, TransformError, about, describe
 from .graph import Leaf
 from .passes import Pass, Pull, require_engine, way_of
 from .registry import engine as functions

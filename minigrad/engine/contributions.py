@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.locks import Lock
-from ..courtesy.explain import RuleError, about, describe
+from .errors import RuleError, about, describe
 from .registry import op
 from .tensor import Tensor, wrap
 

@@ -237,3 +237,59 @@ class FormatError(MinigradError, ValueError):
         """The file or document that the message begins with; None if with none."""
         head, colon, _ = str(self).partition(": ")
         return head if colon else None
+
+
+# -- what errors say ------------------------------------------------------------------------
+
+
+def about(needed: Any, given: Any = None) -> dict[str, Any]:
+    """The attributes of an error about an array that is needed, and what came instead."""
+    found = {"shape": getattr(needed, "shape", None), "dtype": getattr(needed, "dtype", None)}
+    if given is not None:
+        found["given_shape"] = getattr(given, "shape", None)
+        found["given_dtype"] = getattr(given, "dtype", None)
+    return found
+
+
+def describe(value: Any) -> str:
+    """One value as an error shows it: `float32 (3, 4)` for arrays and tensors, its repr else."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"{dtype} {shape}"
+    several = isinstance(value, list | tuple) and any(hasattr(x, "dtype") for x in value)
+    text = f"[{', '.join(map(describe, value))}]" if several else repr(value)
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def named_arguments(op: Any, args: tuple) -> list[tuple[str, Any]]:
+    """The arguments of an op's call with their names; those of a variadic op are numbered."""
+    names = [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
+    return [*zip(names, args, strict=False)]
+
+
+def call_text(op: Any, args: tuple, params: dict) -> str:
+    """The call in the user's terms: `mul(a: float32 (3,), b: float32 (4,))`."""
+    parts = [f"{name}: {describe(x)}" for name, x in named_arguments(op, args)]
+    parts += [f"{name}={describe(value)}" for name, value in params.items()]
+    return f"{op.called}({', '.join(parts)})"
+
+
+def refuse_out(method: str, out: Any) -> None:
+    """An error for ndarray's out=, which a method has in its place in the signature alone."""
+    if out is not None:
+        raise TypeError(
+            f"{method}: out= would write a tensor's values where no gradient can follow; "
+            "write y = ... instead"
+        )
+
+
+def refuse_left_behind(op: Any, args: tuple) -> None:
+    """An error for an argument that belongs to a vmap or jvp that has ended, or to another thread.
+
+    Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
+    a lower level, on which a forward for arrays fails or computes nonsense.
+    """
+    for x in args:
+        if getattr(x, "level", 0):
+            x.require_life(op)

@@ -5,8 +5,8 @@ from numbers import Real
 from typing import Any
 
 from ..backends.device import array_module
-from ..courtesy.explain import describe
 from .api import run_backward
+from .errors import describe
 from .graph import Leaf
 from .tensor import Tensor, wrap
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends.pool import is_count
-from ..courtesy.explain import describe
+from .errors import describe
 from .graph import backward_order
 
 Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents

@@ -26,19 +26,18 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
-from ..courtesy.explain import explain, operand, refuse_left_behind, taught, teaching
-from ..courtesy.options import held
-from ..courtesy.spelling import in_own_names
 from ..custom.implementations import Extensible
 from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
 from . import events, modes
+from .errors import refuse_left_behind
 from .graph import Node, Port, link, next_number
+from .help import explain, held, operand, taught, teaching
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
 from .residuals import twin
 from .rules import RESERVED, Differentiable
-from .signature import check_partials, plain_name, split_signature
+from .signature import check_partials, in_own_names, plain_name, split_signature
 from .tensor import Tensor
 
 _new = object.__new__

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import RuleError, describe
+from .errors import RuleError, describe
 from .tensor import raw
 
 BEHIND = "(inputs)"  # among the names that a plan saves: what `outside` asked for

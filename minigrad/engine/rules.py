@@ -7,7 +7,7 @@ error when the rule is given, not when it runs.
 from collections.abc import Callable
 from typing import Any
 
-from ..courtesy.explain import RuleError
+from .errors import RuleError
 from .rule import Rule
 from .signature import argument_names
 

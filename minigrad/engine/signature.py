@@ -76,3 +76,12 @@ def _arguments_of(forward: Any) -> list[str]:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return []
     return [p.name for p in parameters if p.default is p.empty]
+
+
+def in_own_names(given: dict[str, Any], others: dict[str, str]) -> dict[str, Any]:
+    """The keywords of a call by the function's own names, for which `others` has other ones.
+
+    What is given by both names stays twice, for the function to refuse.
+    """
+    own = {name: others.get(name, name) for name in given}
+    return {name if own[name] in given else own[name]: x for name, x in given.items()}

@@ -9,16 +9,27 @@ import numpy as np
 
 from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import NO_GRAD_OF_RESULTS, NO_PLAIN_ARRAY, describe
-from ..courtesy.spelling import Elsewhere
 from ..modes.hooks import TensorHooks
 from ..tensor_api.assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
 from ..tensor_api.inplace import InPlace, set_values
 from ..tensor_api.numpy_protocol import array_function, array_ufunc, no_mask, warn_of_storing
 from ..tensor_api.show import tensor_bundle, tensor_html, tensor_text
 from . import modes
+from .errors import describe
 from .graph import Leaf, Node, freeze, leaf_of
+from .help import Elsewhere, stand_in
 from .registry import engine, op
+
+# The end of the error where a plain array would drop a derivative in silence.
+NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
+NO_PLAIN_ARRAY = (
+    "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
+    "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
+)
 
 
 class Tensor(InPlace, TensorHooks):
@@ -190,7 +201,7 @@ class Tensor(InPlace, TensorHooks):
 
     def __dir__(self) -> list[str]:
         """The tensor's names, without the stand-ins for PyTorch's (spelling.py)."""
-        return [x for x in super().__dir__() if type(vars(Tensor).get(x)) is not Elsewhere]
+        return [x for x in super().__dir__() if not isinstance(vars(Tensor).get(x), Elsewhere)]
 
     # -- out of the graph --------------------------------------------------------------------
 
@@ -337,7 +348,7 @@ class Tensor(InPlace, TensorHooks):
         engine.backward(self, gradient, retain_graph, create_graph, inputs, **options)
 
 
-Elsewhere.stand_in(Tensor)
+stand_in(Tensor)
 
 
 def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:

@@ -21,8 +21,8 @@ import numpy as np
 
 from ..backends.device import is_contiguous
 from ..backends.locks import Lock
-from ..courtesy.explain import InPlaceError, about
 from . import events
+from .errors import InPlaceError, about
 from .graph import next_number
 
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale

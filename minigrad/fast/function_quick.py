@@ -55,12 +55,12 @@ from sys import getrefcount
 from typing import Any
 
 from ..backends.source import compiled, in_tuple
-from ..courtesy.explain import explain
 from ..custom.function_context import Context
 from ..custom.function_hidden import sample_of
 from ..custom.function_plan import FunctionPlan
 from ..engine import modes, versions
 from ..engine.graph import Node, next_number
+from ..engine.help import explain
 from ..engine.modes import inside_forward
 from ..engine.tensor import Tensor
 

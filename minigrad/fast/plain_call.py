@@ -103,9 +103,10 @@ import numpy as np
 
 from ..backends.dtypes import KINDS, NUMBERS, bfloat16, plain_numbers
 from ..backends.source import compiled, in_tuple
-from ..courtesy.explain import RuleError, explain
 from ..engine import events, modes
+from ..engine.errors import RuleError
 from ..engine.graph import Node, link, next_number
+from ..engine.help import explain
 from ..engine.tensor import Tensor
 from ..modes.careful import as_result
 from ..ops.blocked import LARGE, NOTABLE

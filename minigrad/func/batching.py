@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from ..backends.pool import is_count
-from ..courtesy.explain import RuleError, TransformError, describe
+from ..engine.errors import RuleError, TransformError, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, wrap
 from ..ops.batching import align, each_in_turn

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import TransformError, describe
+from ..engine.errors import TransformError, describe
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor

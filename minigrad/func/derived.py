@@ -6,7 +6,7 @@ from typing import Any
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
-from ..courtesy.explain import TransformError
+from ..engine.errors import TransformError
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, raw
 from ..tensor_api.create import as_tensor

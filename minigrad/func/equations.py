@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import ConvergenceError, TransformError
 from ..engine import modes
+from ..engine.errors import ConvergenceError, TransformError
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, raw, wrap

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import NO_PLAIN_ARRAY, RuleError, TransformError, about, describe
 from ..custom.shown import guarded
 from ..engine import api, modes
+from ..engine.errors import RuleError, TransformError, about, describe
 from ..engine.registry import op as ops
 from ..engine.residuals import with_residuals
-from ..engine.tensor import Tensor, detached, wrap
+from ..engine.tensor import NO_PLAIN_ARRAY, Tensor, detached, wrap
 from ..tensor_api.create import as_tensor
 from ..tensor_api.numpy_protocol import warn_of_storing
 from . import tree

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable
-from ..courtesy.explain import ConvergenceError, TransformError, describe
 from ..engine import modes
+from ..engine.errors import ConvergenceError, TransformError, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import raw, wrap
 from ..tensor_api.create import as_tensor

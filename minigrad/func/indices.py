@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import TransformError, describe
+from ..engine.errors import TransformError, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import raw
 from ..ops.axes import constant_like

@@ -18,8 +18,8 @@ from typing import Any
 
 from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
-from ..courtesy.explain import TransformError, describe
 from ..engine import modes
+from ..engine.errors import TransformError, describe
 from ..engine.residuals import with_residuals
 from ..engine.tensor import Tensor, wrap
 from ..tensor_api import joined

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
-from ..courtesy.explain import TransformError, describe
+from ..engine.errors import TransformError, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor
 from ..tensor_api.create import as_tensor

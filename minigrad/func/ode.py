@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.device import to_host
 from ..backends.dtypes import accumulator, is_differentiable
-from ..courtesy.explain import ConvergenceError, TransformError, describe
+from ..engine.errors import ConvergenceError, TransformError, describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 from ..tensor_api.create import as_tensor

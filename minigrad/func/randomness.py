@@ -5,8 +5,8 @@ from typing import Any
 
 from ..backends import random
 from ..backends.leaving import left_always
-from ..courtesy.explain import TransformError
 from ..engine import modes
+from ..engine.errors import TransformError
 from ..engine.registry import op as ops
 from ..engine.tensor import wrap
 from ..ops.batching import full

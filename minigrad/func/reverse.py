@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import SeedError, TransformError, describe
 from ..engine import api
+from ..engine.errors import SeedError, TransformError, describe
 from ..engine.tensor import Tensor, wrap
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..backends.caches import Cache
 from ..backends.device import array_module
-from ..courtesy.explain import describe
 from ..engine.api import grad
+from ..engine.errors import describe
 from ..engine.graph import Leaf
 from ..engine.modes import enable_grad
 from ..engine.plan import Rule

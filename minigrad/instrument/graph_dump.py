@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..backends.device import device_of
-from ..courtesy.explain import describe
 from ..engine import events
+from ..engine.errors import describe
 from ..engine.graph import Leaf, Port, reachable
 from ..engine.tensor import Tensor, raw
 from . import formats

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import FormatError, teaching
+from ..engine.errors import FormatError
+from ..engine.help import teaching
 from ..tensor_api import create
 from . import npz, tensors
 from .atomic import replaced_whole, target_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import FormatError, describe
+from ..engine.errors import FormatError, describe
 from ..engine.tensor import Tensor
 
 VERSION = [1, 0]

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..backends.leaving import left_always
 from ..backends.threads import Local
-from ..courtesy.explain import AnomalyError, InPlaceError, about, describe
 from ..engine import events, modes
+from ..engine.errors import AnomalyError, InPlaceError, about, describe
 from ..engine.passes import Pull
 from ..engine.tensor import raw
 from ..engine.versions import arrays_in

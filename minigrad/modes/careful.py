@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import NUMBERS
-from ..courtesy.explain import describe, refuse_left_behind
 from ..engine import events, modes
+from ..engine.errors import describe, refuse_left_behind
 from ..engine.tensor import Tensor, raw
 from ..tensor_api.methods import each_of
 from . import deterministic, session

@@ -19,8 +19,8 @@ from typing import Any
 
 from ..backends import random
 from ..backends.leaving import contextmanager, ended_by
-from ..courtesy.explain import describe
 from ..engine import modes
+from ..engine.errors import describe
 from ..engine.tensor import Tensor
 from .checkpoint_frame import Collector, Frame, Recorder
 from .saving import Saver

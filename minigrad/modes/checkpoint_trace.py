@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.fingerprint import fingerprint
-from ..courtesy.explain import CheckpointError
 from ..engine import events, versions
+from ..engine.errors import CheckpointError
 from ..engine.graph import Leaf
 from ..engine.tensor import Tensor
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from ..backends.device import device_of
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
-from ..courtesy.explain import DeterminismError
 from ..engine import modes
+from ..engine.errors import DeterminismError
 from ..engine.tensor import raw
 
 __all__ = [

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.locks import Lock
-from ..courtesy.explain import HookError, about, describe
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
 from ..engine.contributions import accumulate, conform
+from ..engine.errors import HookError, about, describe
 from ..engine.graph import Leaf
 from ..engine.passes import Pull
 from ..engine.tensor import Tensor, raw

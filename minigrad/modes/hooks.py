@@ -24,7 +24,7 @@ from typing import Any
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local
-from ..courtesy.explain import HookError, about, describe
+from ..engine.errors import HookError, about, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = Lock()

@@ -15,8 +15,8 @@ import numpy as np
 from ..backends.device import to_device, to_host
 from ..backends.leaving import left_always
 from ..backends.memory_order import in_memory_order
-from ..courtesy.explain import HookError, about, describe
 from ..engine import modes, versions
+from ..engine.errors import HookError, about, describe
 from ..engine.tensor import Tensor, raw
 from .saving import Deferred, Saver
 

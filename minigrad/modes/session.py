@@ -20,8 +20,8 @@ from ..backends.caches import Cache, cache_stats
 from ..backends.device import device_of, resolve
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
-from ..courtesy.explain import SessionMismatch, call_text, describe
 from ..engine import modes
+from ..engine.errors import SessionMismatch, call_text, describe
 from ..engine.graph import Leaf
 from ..engine.registry import engine
 from ..engine.tensor import Tensor

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops.axes import array_like, constant_like, constant_of_each, on_host

@@ -14,8 +14,9 @@ from typing import Any, get_args
 import numpy as np
 
 from ..backends.caches import cached
-from ..courtesy.explain import describe, unfit
-from ..courtesy.options import is_truth
+from ..backends.dtypes import is_truth
+from ..engine.errors import describe
+from ..engine.help import unfit
 from ..engine.tensor import Tensor
 
 _OURS = __name__.rpartition(".")[0]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator, common_dtype
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops.attention.calls import MOST_SCORES

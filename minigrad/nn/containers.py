@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from .module import Module
 from .parameter import Parameter
 from .state import require_name

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.device import resolve, to_device, to_host
 from ..backends.dtypes import accumulator
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 from ..engine.versions import note_write

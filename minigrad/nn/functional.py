@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.spelling import absences as _absences
+from ..engine.help import absences as _absences
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops import (

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backends.caches import cached
 from ..backends.leaving import left_always
-from ..courtesy.explain import HookError, describe
+from ..engine.errors import HookError, describe
 from ..engine.primitive import Primitive
 from ..engine.tensor import Tensor
 

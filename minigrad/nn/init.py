@@ -17,8 +17,8 @@ from ..backends import random
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..backends.truncated_normal import between
-from ..courtesy.explain import TransformError, describe
 from ..engine import modes
+from ..engine.errors import TransformError, describe
 from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..tensor_api.create import drawn

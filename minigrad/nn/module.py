@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..courtesy.explain import SignatureOfInit, describe, telling
 from ..engine import events
+from ..engine.errors import describe
+from ..engine.help import SignatureOfInit, telling
 from ..engine.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks

@@ -6,11 +6,10 @@ from inspect import signature
 from typing import Any
 
 from ..backends.dtypes import plain_floats
-from ..courtesy.explain import describe, of_call, taught, untaught
-from ..courtesy.hints import no_operand, several_tensors
-from ..courtesy.options import Options
-from ..courtesy.spelling import in_own_names
+from ..engine.errors import describe
+from ..engine.help import Options, no_operand, of_call, several_tensors, taught, untaught
 from ..engine.primitive import Primitive
+from ..engine.signature import in_own_names
 
 # PyTorch's name -> ours; the two of one axis are taken in either spelling.
 _OURS = {

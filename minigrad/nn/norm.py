@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import TransformError
+from ..engine.errors import TransformError
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 from ..engine.versions import note_write

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from .conv import Sizes, as_tuple

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.modes import no_grad
 from ..engine.registry import op
 from ..engine.tensor import Tensor

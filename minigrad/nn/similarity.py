@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..courtesy.explain import teaching
+from ..engine.help import teaching
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops.axes import array_like, widen

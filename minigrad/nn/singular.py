@@ -6,8 +6,8 @@ It computes with tensors, so that under vmap each example has vectors of its own
 from typing import Any
 
 from ..backends.dtypes import accumulator
-from ..courtesy.explain import TransformError, describe
 from ..engine import modes
+from ..engine.errors import TransformError, describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..modes import saving

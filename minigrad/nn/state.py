@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backends.device import array_module, device_of, plain_array, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..courtesy.explain import MinigradError, StateError, describe
+from ..engine.errors import MinigradError, StateError, describe
 from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..tensor_api import create

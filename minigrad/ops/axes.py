@@ -25,7 +25,7 @@ from ..backends.dtypes import (
     require_fit,
     resolve_dtype,
 )
-from ..courtesy.explain import TransformError
+from ..engine.errors import TransformError
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 

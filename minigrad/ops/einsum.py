@@ -15,7 +15,7 @@ from ..backends.caches import cached
 from ..backends.device import plain_array
 from ..backends.dtypes import accumulator, common_dtype
 from ..backends.optional import optional
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.primitive import composite, multilinear
 from ..engine.registry import op
 from .axes import array_like, in_wide

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import StateError, describe, telling, unfit
+from ..engine.errors import StateError, describe
+from ..engine.help import telling, unfit
 from ..engine.tensor import Tensor
 from ..nn.arguments import at_least_zero
 

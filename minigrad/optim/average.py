@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from .arguments import loads_whole, require_state

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import plain_array
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.events import spanned
 from ..engine.modes import enable_grad
 from ..engine.tensor import Tensor

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module, device_of, plain_array, to_device
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.events import capture_origin, spanned
 from ..engine.modes import enable_grad
 from ..engine.tensor import Tensor

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..backends.caches import cached
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 from ..engine.graph import Leaf, Port
 from ..engine.tensor import Tensor
 from .record import Entry, Outside, Record, argument_text

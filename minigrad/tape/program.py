@@ -17,9 +17,9 @@ from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
-from ..courtesy.explain import TapeError, about, describe
 from ..custom.function_call import FunctionCall
 from ..engine import api, serial, versions
+from ..engine.errors import TapeError, about, describe
 from ..engine.tensor import Tensor, raw
 from ..modes import hooked, hooks
 from ..ops.blocked import in_blocks

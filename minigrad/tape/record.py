@@ -12,8 +12,8 @@ from typing import Any, Self
 from ..backends.device import as_operand
 from ..backends.dtypes import WITHOUT_DTYPE
 from ..backends.leaving import left_always
-from ..courtesy.explain import TapeError, about, describe
 from ..engine import events, modes, versions
+from ..engine.errors import TapeError, about, describe
 from ..engine.graph import Leaf, Port, with_leaves
 from ..engine.tensor import Tensor
 from ..modes.saving import Deferred

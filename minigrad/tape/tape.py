@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.locks import Lock
-from ..courtesy.explain import TapeError
 from ..engine import api, modes, serial
+from ..engine.errors import TapeError
 from ..engine.graph import Leaf
 from ..engine.passes import Pass, engines, orders
 from ..engine.tensor import Tensor

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
-from ..courtesy.explain import TransformError, describe
+from ..engine.errors import TransformError, describe
 from ..engine.graph import Leaf
 from ..engine.versions import note_end_of_write
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import refuse_out, teaching
+from ..engine.errors import refuse_out
+from ..engine.help import teaching
 from ..engine.registry import chosen_table, op
 from .more_methods import MoreMethods, documented
 

@@ -20,8 +20,8 @@ from ..backends.device import (
     to_host,
 )
 from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
-from ..courtesy.explain import teaching
 from ..engine import modes
+from ..engine.help import teaching
 from ..engine.registry import numpy_table, op
 from ..engine.tensor import Tensor
 from .assigned import is_mapped, values_of

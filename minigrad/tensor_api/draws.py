@@ -11,7 +11,8 @@ import numpy as np
 from ..backends import random
 from ..backends.device import to_host
 from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
-from ..courtesy.explain import TransformError, teaching
+from ..engine.errors import TransformError
+from ..engine.help import teaching
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 from .create import Shape, as_tensor, drawn, rand, randn, tensor

@@ -28,8 +28,8 @@ import numpy as np
 
 from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
-from ..courtesy.explain import InPlaceError, TransformError, about, describe, refuse_left_behind
 from ..engine import modes, versions
+from ..engine.errors import InPlaceError, TransformError, about, describe, refuse_left_behind
 from ..engine.graph import Leaf
 from ..engine.registry import op
 from ..modes import hooks

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import OperandError
-from ..courtesy.explain import refuse_out, teaching
+from ..engine.errors import refuse_out
+from ..engine.help import teaching
 from ..engine.registry import op
 from .axis_methods import AxisMethods
 from .more_methods import documented

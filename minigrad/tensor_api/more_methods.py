@@ -6,7 +6,8 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..courtesy.explain import of_call, refuse_out, teaching
+from ..engine.errors import refuse_out
+from ..engine.help import of_call, teaching
 from ..engine.registry import op
 
 Kind = TypeVar("Kind", bound=type)

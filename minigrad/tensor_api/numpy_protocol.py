@@ -16,9 +16,8 @@ import numpy as np
 from ..backends.caches import cached
 from ..backends.device import NO_MASKS
 from ..backends.dtypes import bfloat16
-from ..courtesy.explain import of_call
-from ..courtesy.spelling import INSTEAD_OF
 from ..engine import modes
+from ..engine.help import INSTEAD_OF, of_call
 from ..engine.registry import chosen_table, numpy_table, op, scipy_table
 from ..engine.versions import note_write
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.caches import cached
-from ..courtesy.explain import InPlaceError, describe
+from ..engine.errors import InPlaceError, describe
 
 
 def refuse_swap(x: Any, value: Any, frame: FrameType) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..courtesy.explain import RuleError, describe, teaching
 from ..custom.shown import as_it_is
+from ..engine.errors import RuleError, describe
+from ..engine.help import teaching
 from ..engine.tensor import Tensor
 from .compare import (
     NOISE,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..courtesy.explain import describe
+from ..engine.errors import describe
 
 _OURS = __name__.rpartition(".")[0]
 

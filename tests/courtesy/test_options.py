@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.options import Options
+from minigrad.engine.help import Options
 
 F = mg.nn.functional
 X = mg.ones(2, 3)

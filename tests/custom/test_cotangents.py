@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import RuleError
+from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import op as registry
 
 WRITES = {

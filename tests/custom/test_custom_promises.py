@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import HookError, InPlaceError
+from minigrad.engine.errors import HookError, InPlaceError
 from minigrad.testing import gradcheck
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import ImplementationError, RuleError
+from minigrad.engine.errors import ImplementationError, RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.testing import gradcheck

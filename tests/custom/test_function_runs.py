@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import RuleError
+from minigrad.engine.errors import RuleError
 
 pytestmark = pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning")
 X = np.array([[0.1, 0.5], [0.9, -1.0], [-0.3, 2.0]])

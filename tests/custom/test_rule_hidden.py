@@ -5,8 +5,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import RuleError
 from minigrad.custom.shown import is_own
+from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import numpy_table
 from minigrad.engine.registry import op as registry
 from minigrad.engine.rule import BEHIND

@@ -6,8 +6,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import distributed
-from minigrad.courtesy.explain import HookError
 from minigrad.distributed import buckets
+from minigrad.engine.errors import HookError
 from minigrad.modes import hooks
 
 

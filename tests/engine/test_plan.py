@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import RuleError
+from minigrad.engine.errors import RuleError
 from minigrad.engine.plan import Plans
 from minigrad.engine.primitive import Primitive
 from minigrad.testing import gradcheck, gradgradcheck

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import minigrad as mg
-from minigrad.courtesy.explain import GraphReleasedError, InPlaceError
 from minigrad.engine import modes
+from minigrad.engine.errors import GraphReleasedError, InPlaceError
 from minigrad.engine.primitive import Primitive
 from minigrad.modes import hooks
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import RuleError
 from minigrad.engine import events, modes
+from minigrad.engine.errors import RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.engine.tensor import Tensor

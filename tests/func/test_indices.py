@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import TransformError
+from minigrad.engine.errors import TransformError
 from minigrad.func import grad, hessian, jvp, vmap
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import InPlaceError, TransformError
+from minigrad.engine.errors import InPlaceError, TransformError
 
 X = mg.tensor([1.5, 2.0, 3.0])
 

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import InPlaceError
+from minigrad.engine.errors import InPlaceError
 
 X = np.array([[0.3, 0.7, 1.1], [0.4, 0.2, 0.9]])
 T = np.array([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]])

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import TransformError
+from minigrad.engine.errors import TransformError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as ops
 from minigrad.engine.registry import registering_module

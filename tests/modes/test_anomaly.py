@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import AnomalyError, InPlaceError
 from minigrad.engine import modes
+from minigrad.engine.errors import AnomalyError, InPlaceError
 from minigrad.modes.anomaly import detect_anomaly
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import CheckpointError, InPlaceError
 from minigrad.engine import modes
+from minigrad.engine.errors import CheckpointError, InPlaceError
 
 checkpoint, checkpoint_sequential = mg.checkpoint, mg.checkpoint_sequential
 set_checkpoint_early_stop = mg.set_checkpoint_early_stop

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import HookError
 from minigrad.engine import modes
+from minigrad.engine.errors import HookError
 from minigrad.modes import hooks
 
 multi_grad = hooks.register_multi_grad_hook

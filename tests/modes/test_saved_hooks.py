@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import HookError, InPlaceError
 from minigrad.engine import modes
+from minigrad.engine.errors import HookError, InPlaceError
 from minigrad.modes.checkpoint import checkpoint
 from minigrad.modes.saved_hooks import save_on_disk, saved_tensors_hooks
 from minigrad.modes.saving import Saver

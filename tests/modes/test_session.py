@@ -10,8 +10,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.courtesy.explain import SessionMismatch
 from minigrad.engine import modes
+from minigrad.engine.errors import SessionMismatch
 from minigrad.modes import session
 
 

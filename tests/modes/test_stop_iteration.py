@@ -3,7 +3,7 @@
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import HookError
+from minigrad.engine.errors import HookError
 
 ENGINES = [{}, {"engine": "parallel", "workers": 2, "min_work": 0}]
 

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.courtesy.explain import HookError
+from minigrad.engine.errors import HookError
 
 
 def layer():

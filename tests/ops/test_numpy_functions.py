@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import InPlaceError
+from minigrad.engine.errors import InPlaceError
 from minigrad.testing import gradcheck
 
 rng = np.random.default_rng(0)

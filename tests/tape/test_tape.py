@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.courtesy.explain import GraphReleasedError, InPlaceError, TapeError
 from minigrad.engine import modes
+from minigrad.engine.errors import GraphReleasedError, InPlaceError, TapeError
 from minigrad.engine.graph import Leaf, backward_order
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import TapeError
 from minigrad.engine import modes
+from minigrad.engine.errors import TapeError
 
 
 def arrays(*shapes, seed=0, dtype=np.float64):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import InPlaceError
 from minigrad.engine import versions
+from minigrad.engine.errors import InPlaceError
 
 
 def leaf(values):

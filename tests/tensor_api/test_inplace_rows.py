@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.courtesy.explain import InPlaceError
+from minigrad.engine.errors import InPlaceError
 
 SLICES = st.builds(
     slice, st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import InPlaceError
+from minigrad.engine.errors import InPlaceError
 
 
 def rows(*shape):

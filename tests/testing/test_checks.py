@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy.explain import RuleError
+from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import op
 from minigrad.engine.tensor import Tensor
 from minigrad.testing import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
-from ...courtesy.spelling import absences as _absences
+from ...engine.help import absences as _absences
 from ...engine.registry import op
 from ...engine.tensor import Tensor
 from ...engine.versions import note_write

@@ -7,7 +7,7 @@ channel: an affine map, which goes into the weight and the bias of the layer bef
 import copy
 from typing import Any
 
-from ...courtesy.spelling import absences as _absences
+from ...engine.help import absences as _absences
 from ...engine.registry import op
 from ...engine.tensor import Tensor
 from ..parameter import Parameter

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import linalg
 from ...backends.dtypes import is_differentiable
-from ...courtesy.spelling import absences as _absences
+from ...engine.help import absences as _absences
 from ...engine.registry import op
 from ...engine.tensor import Tensor
 from ...ops.axes import on_host

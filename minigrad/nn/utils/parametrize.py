@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from ...courtesy.explain import describe
+from ...engine.errors import describe
 from ...engine.modes import no_grad
 from ...engine.tensor import Tensor
 from ...engine.versions import note_write

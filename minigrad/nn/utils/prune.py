@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...courtesy.spelling import absences as _absences
+from ...engine.help import absences as _absences
 from ...engine.modes import no_grad
 from ...engine.tensor import Tensor
 from ...tensor_api import create

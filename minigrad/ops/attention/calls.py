@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_floating
-from ...courtesy.explain import describe
+from ...engine.errors import describe
 from ...engine.primitive import composite
 from ...engine.registry import op
 from ...engine.tensor import Tensor

@@ -3,7 +3,8 @@
 from typing import Any
 
 from ...backends.dtypes import accumulator
-from ...courtesy.explain import describe, teaching
+from ...engine.errors import describe
+from ...engine.help import teaching
 from ...engine.primitive import composite
 from ...engine.registry import op
 from ..axes import array_like, as_floating, constant_array, module_of

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...courtesy.explain import describe
+from ...engine.errors import describe
 from ...engine.primitive import composite, primitive
 from ...engine.registry import op
 from ..axes import array_like

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import refuse_gradient
-from ...courtesy.explain import describe
 from ...engine import modes
+from ...engine.errors import describe
 from ...engine.primitive import composite, linear, primitive
 from ...engine.registry import op
 from ...engine.tensor import Tensor

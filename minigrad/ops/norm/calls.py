@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, finfo, is_floating, refuse_gradient
-from ...courtesy.explain import describe
+from ...engine.errors import describe
 from ...engine.primitive import composite
 from ...engine.registry import op
 from ..axes import array_like, constant_of_each, widen

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...courtesy.explain import TransformError
+from ...engine.errors import TransformError
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...engine.versions import note_write

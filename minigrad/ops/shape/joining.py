@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import in_one_dtype, is_floating, resolve_dtype
-from ...courtesy.explain import describe
+from ...engine.errors import describe
 from ...engine.primitive import composite, linear
 from ...engine.registry import op
 from ..axes import array_like, axis_of, both_arrays

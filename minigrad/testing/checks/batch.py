@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...courtesy.explain import TransformError
+from ...engine.errors import TransformError
 from ...engine.tensor import Tensor
 from ..case import Case, is_differentiable_op, primitive_of
 from ..errors import DoesNotApply

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...courtesy.explain import RuleError, TransformError
+from ...engine.errors import RuleError, TransformError
 from ...engine.tensor import Tensor
 from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array

@@ -10,7 +10,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...courtesy.explain import InPlaceError
+from ...engine.errors import InPlaceError
 from ...engine.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..engines import available

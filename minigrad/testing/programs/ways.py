@@ -13,7 +13,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...courtesy.explain import RuleError, TapeError, TransformError
+from ...engine.errors import RuleError, TapeError, TransformError
 from ...engine.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..checks.nestings import Gradient, Ways, in_products, nestings_agree
