@@ -1,7 +1,10 @@
 """What holds for all tests."""
 
 import gc
+import os
 import shutil
+import sys
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -11,6 +14,42 @@ from hypothesis import settings
 # Hypothesis fails an example that takes longer than 200 ms, which on a busy machine any may.
 settings.register_profile("minigrad", deadline=None)
 settings.load_profile("minigrad")
+
+
+HERE = Path(__file__).parent
+LAYERS = ("fast", "courtesy")  # what MINIGRAD_PLAIN=1 leaves out
+PLAIN = os.environ.get("MINIGRAD_PLAIN", "0") not in ("", "0")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--plain", action="store_true", help="without minigrad/fast and minigrad/courtesy"
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", 'layer(name): a test of "fast" or "courtesy", skipped by --plain'
+    )
+
+
+def pytest_cmdline_main(config):
+    """Starts pytest again for --plain: its plugin of gradcheck has imported minigrad already."""
+    if config.getoption("--plain") and not PLAIN:
+        config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+        arguments = [sys.executable, "-m", "pytest", *config.invocation_params.args]
+        os.execve(sys.executable, arguments, {**os.environ, "MINIGRAD_PLAIN": "1"})
+
+
+def pytest_collection_modifyitems(items):
+    """Tests in a layer's folder are of that layer; without it they are skipped."""
+    for item in items:
+        room = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+        if room in LAYERS:
+            item.add_marker(pytest.mark.layer(room))
+        marker = item.get_closest_marker("layer")
+        if PLAIN and marker is not None:
+            item.add_marker(pytest.mark.skip(reason=f"of the layer {marker.args[0]}/"))
 
 
 def pytest_collection_finish():
