@@ -1,0 +1,65 @@
+"""Code lines of each layer, and what each may have: python -m minigrad.layers
+
+A code line holds a token that is neither a comment nor a docstring. A layer stands in front of none
+before it; `fast` and `courtesy` stand in front of nothing (ARCHITECTURE.md, "Seams").
+"""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LAYERS = (
+    "backends", "engine", "tensor_api", "modes", "custom", "ops", "func", "tape", "parallel",
+    "fast", "courtesy", "fusion", "compiled", "on_gpu", "instrument", "nn", "optim", "amp", "data",
+    "io", "distributed", "array_api", "testing",
+)  # fmt: skip
+BUDGETS = {"engine": 2500, "fast": 700, "courtesy": 800}  # code lines; the engine is to have 1,500
+LONGEST = 400  # code lines of a file
+
+_NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+def code_lines(source: str) -> set[int]:
+    """The numbers of the lines that hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for part in ast.walk(ast.parse(source)):
+        if isinstance(part, documented) and ast.get_docstring(part) is not None:
+            text = part.body[0]
+            lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return lines
+
+
+def lines_of(layer: str) -> dict[str, int]:
+    """The code lines of each file of a layer."""
+    files = sorted((HERE / layer).rglob("*.py"))
+    return {
+        str(file.relative_to(HERE / layer)): len(code_lines(file.read_text(encoding="utf-8")))
+        for file in files
+    }
+
+
+def main() -> None:
+    """Print the layers' lines, then those of the engine's files."""
+    print(f"{'layer':14}{'files':>6}{'code lines':>12}{'budget':>8}{'longest file':>14}")
+    for layer in LAYERS:
+        counts = lines_of(layer)
+        if counts:  # fast and courtesy may have been deleted
+            budget = BUDGETS.get(layer, "")
+            total, longest = sum(counts.values()), max(counts.values())
+            print(f"{layer:14}{len(counts):6}{total:12,}{budget:>8}{longest:14}")
+    print("\nengine/")
+    for name, count in lines_of("engine").items():
+        print(f"  {name:20}{count:6}")
+
+
+if __name__ == "__main__":
+    main()
