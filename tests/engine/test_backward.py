@@ -172,6 +172,7 @@ def gradient_of(rule):
     return x.grad.data
 
 
+@pytest.mark.layer("fast")
 def test_what_a_rule_has_made_and_reshaped_reaches_the_leaf_without_a_copy():
     places = []
 
@@ -307,6 +308,7 @@ def test_a_real_leaf_in_complex_arithmetic_gets_a_real_gradient():
     assert x.grad.dtype == np.float64 and x.grad.tolist() == [2]
 
 
+@pytest.mark.layer("fast")
 def test_a_gradient_that_only_the_engine_holds_is_handed_over_without_a_copy():
     made = []
     op = mg.primitive(lambda x: x * 2, name="doubles_and_shows_its_gradient")

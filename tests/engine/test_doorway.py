@@ -15,6 +15,7 @@ def leaf(*shape, dtype=np.float64):
     return mg.tensor(np.ones(shape), dtype=dtype, requires_grad=True)
 
 
+@pytest.mark.layer("fast")
 def test_x_times_y_reaches_numpy_in_two_calls():
     x, y = leaf(2), leaf(2)
     x * y  # the first call works out what such calls save

@@ -135,6 +135,7 @@ def test_a_shortcut_for_an_unknown_input_is_refused(product):
         product.vjp("a", "d")
 
 
+@pytest.mark.layer("fast")
 @pytest.mark.parametrize("pattern", [0b01, 0b10, 0b11])
 def test_the_source_of_what_is_generated_for_a_plan_can_be_read(pattern):
     plan = mg.mul.plan_for(pattern)
@@ -157,6 +158,7 @@ def test_a_plan_serves_its_call_where_another_thread_clears_the_plans_meanwhile(
     assert x.grad.tolist() == [-1.0, -1.0]
 
 
+@pytest.mark.layer("fast")
 def test_a_rule_that_is_one_quotient_or_negative_is_written_into_the_plan():
     a, b = leaf([6.0]), leaf([2.0])
     quotient, difference = planned(mg.div, a, mg.tensor([2.0])), planned(mg.sub, a, b)

@@ -227,6 +227,7 @@ def test_hstack_and_column_stack_are_r_and_c_with_a_gradient():
     assert mg.grad(ours.sum(), x).tolist() == [6, 6]
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("owner", "name", "hint"),
     [

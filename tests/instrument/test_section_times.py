@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import minigrad as mg
 from minigrad.instrument import sections
@@ -61,6 +62,7 @@ def test_only_steps_of_the_schedule_are_split():
     assert {row["calls"] for row in prof.sections.rows()} == {2}
 
 
+@pytest.mark.layer("fast")
 def test_a_log_has_the_sections_as_marks_beside_the_op(tmp_path):
     path = tmp_path / "run.jsonl"
     with mg.event_log(path, sections=True):

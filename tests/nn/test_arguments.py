@@ -58,6 +58,7 @@ def test_sizes_may_be_numpys_numbers_lists_and_tensors_of_one_whole_number():
     assert nn.LayerNorm([3, 4]).weight.shape == (3, 4)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("call", "said"),
     [

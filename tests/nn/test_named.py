@@ -286,6 +286,7 @@ def test_a_layer_knows_every_name_that_pytorch_has(name):
     assert not re.search("unexpected keyword|multiple values", str(error))
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "Identity"])
 def test_a_layer_names_the_argument_that_is_none(name):
     layer = made(name)
@@ -307,11 +308,13 @@ def test_a_layer_is_computed_by_pytorchs_names():
     assert nn.PoissonNLLLoss()(log_input=x, target=t).item() == nn.PoissonNLLLoss()(x, t).item()
 
 
+@pytest.mark.layer("courtesy")
 def test_an_argument_inside_a_container_is_named_by_the_layer_there():
     with pytest.raises(TypeError, match=r"^Linear\(x: None\): x is None"):
         nn.Sequential(nn.Linear(2, 2))(None)
 
 
+@pytest.mark.layer("courtesy")
 def test_a_module_of_ones_own_keeps_its_words():
     class Own(nn.Module):
         def forward(self, x, **others):
@@ -328,6 +331,7 @@ def test_a_module_of_ones_own_keeps_its_words():
         Plain()(None)
 
 
+@pytest.mark.layer("courtesy")
 def test_the_output_of_a_recurrent_layer_is_no_input():
     pair = nn.LSTM(4, 4)(mg.ones(3, 2, 4, dtype=mg.float32))
     for layer in (nn.Conv1d(3, 3, 1), nn.LSTM(4, 4)):

@@ -239,6 +239,7 @@ def test_a_text_for_batch_first_is_refused():
         nn.LSTM(2, 3, batch_first="False")
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("kind", [nn.RNN, nn.RNNCell])
 def test_an_argument_that_is_not_there_is_answered_with_those_that_are(kind):
     with pytest.raises(TypeError, match=f"{kind.__name__}: got an unexpected .*nonlinearity, "):

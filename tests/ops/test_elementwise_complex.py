@@ -135,6 +135,7 @@ def test_functions_written_with_absolute_values_or_maxima_are_right_for_complex_
     np.testing.assert_allclose(mg.grad(loss(t), t).numpy(), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.layer("courtesy")
 def test_softsign_refuses_complex_numbers_of_which_it_has_no_derivative():
     with pytest.raises(TypeError, match="softsign.*must be real"):
         mg.softsign(leaf(Z))

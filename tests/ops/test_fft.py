@@ -146,6 +146,7 @@ def test_a_length_may_be_a_small_unsigned_number():
     np.testing.assert_array_equal(np.fft.irfft(x, lengths[1]), np.fft.irfft(x, 200))
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("options", [{"axes": 0}, {"s": 2}])
 def test_one_number_for_the_axes_or_lengths_of_several_is_refused_by_name(options):
     (name,) = options

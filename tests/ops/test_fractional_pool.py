@@ -135,6 +135,7 @@ def test_a_layer_needs_one_of_size_and_ratio():
             nn.FractionalMaxPool2d(2, **options)
 
 
+@pytest.mark.layer("courtesy")
 def test_its_name_in_nn_functional_is_the_same_function():
     in_functional = nn.functional.fractional_max_pool2d
     assert in_functional.__wrapped__ is mg.fractional_max_pool2d.__wrapped__

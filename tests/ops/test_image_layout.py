@@ -281,6 +281,7 @@ def test_images_in_rows_meet_images_places_first(name, size):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.layer("fast")
 def test_a_notable_sum_of_both_orders_lies_places_first_whichever_comes_first():
     a, b = rand(16, 24, 20, 24), rand(16, 24, 20, 24, seed=1)
     for y in (mg.tensor(a) + places_first(b), mg.tensor(places_first(a)) + b):

@@ -57,6 +57,7 @@ def test_an_array_of_several_blocks_has_the_values_of_each(name):
         np.testing.assert_array_equal(a[-FEW:], b)
 
 
+@pytest.mark.layer("fast")
 @pytest.mark.parametrize(
     "name", ["hardsigmoid", "hardswish", "leaky_relu", "hardshrink", "softshrink", "elu"]
 )

@@ -294,6 +294,7 @@ def test_first_and_second_derivatives(fn):
     assert gradgradcheck(fn, x)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     "call, error, text",
     [

@@ -14,6 +14,7 @@ def test_what_names_no_triangle_is_refused(call, triangle):
     assert call(mg.eye(2), "u") is not None
 
 
+@pytest.mark.layer("courtesy")
 def test_equations_between_numbers_are_refused_by_their_shapes():
     with pytest.raises(ValueError, match=r"solve.*b must be \(n,\) or .* n = 1, got \(\)"):
         mg.linalg.solve(mg.eye(1), 0)

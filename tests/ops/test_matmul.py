@@ -104,6 +104,7 @@ def test_numpys_matmul_and_at_record():
     assert (np.eye(2) @ a).grad_fn is not None
 
 
+@pytest.mark.layer("courtesy")
 def test_a_scalar_operand_is_told_to_use_multiplication():
     with pytest.raises(ValueError, match=r"matmul\(.*0-d.*use a \* b for scalars"):
         mg.matmul(leaf(np.eye(2)), 2.0)
@@ -216,6 +217,7 @@ def test_tensordot_refuses_more_axes_than_there_are():
         mg.tensordot(np.ones(3), np.ones((3, 3)))
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("axes", [([5], [0]), ([0], [-4])])
 def test_tensordot_refuses_axes_that_are_not_there(axes):
     with pytest.raises(np.exceptions.AxisError, match=r"tensordot\(a: float64 \(3, 4\)"):

@@ -51,6 +51,7 @@ def test_a_quantile_at_a_step_of_the_distribution_is_numpys(method, n):
     assert y.dtype == expected.dtype and np.array_equal(y.numpy(), expected)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "nanquantile"])
 def test_a_number_has_no_axis_to_take_a_quantile_along(name):
     q = () if "median" in name else (0.5,)

@@ -278,6 +278,7 @@ def test_float16_copies_sum_their_gradients_in_float32():
     assert mg.grad(y, x, mg.ones(4096, dtype=np.float16)).item() == 4096
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     "call, error, text",
     [

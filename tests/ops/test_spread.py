@@ -25,6 +25,7 @@ def test_std_of_values_whose_squares_are_no_numbers_is_std_to_scale(dtype, size,
     )
 
 
+@pytest.mark.layer("courtesy")
 def test_a_vector_norm_takes_its_options_by_name_as_numpy_does():
     # PyTorch's second argument is ord; taken as the axis it would give other numbers in silence.
     x = mg.tensor([[3.0, -1.0], [4.0, 9.0]])

@@ -9,6 +9,7 @@ from minigrad.engine.errors import StateError
 P = mg.ones(3, requires_grad=True)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -323,6 +323,7 @@ def test_a_write_that_cannot_be_names_what_it_was(index, value, error, why):
         x[index] = value
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("x", [mg.zeros(3), leaf([1.0, 2.0, 3.0]) * 1], ids=["plain", "recorded"])
 def test_an_array_written_to_one_element_is_told_to_be_no_number(x):
     with pytest.raises(

@@ -167,6 +167,7 @@ def test_a_torch_tensor_beside_a_tensor_is_the_array_of_its_values(tracked):
     assert layer(torch.ones(1, 2)).tolist() == layer(mg.ones(1, 2, dtype="float32")).tolist()
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("use", [lambda x, y: x * y, lambda x, y: mg.exp(y), lambda x, y: x @ y])
 def test_a_torch_tensor_with_a_history_is_refused_by_the_name_of_the_argument(use, tracked):
     torch = pytest.importorskip("torch")

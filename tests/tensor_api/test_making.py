@@ -30,6 +30,7 @@ def test_a_context_without_its_parentheses_is_told_to_have_them(context):
     assert message(block).endswith(f"write `with {context.__name__}():`")
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("call", "said"),
     [

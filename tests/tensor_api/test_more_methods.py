@@ -62,6 +62,7 @@ def test_their_gradients_flow():
     assert x.grad.shape == x.shape
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -78,12 +79,14 @@ def test_a_name_that_is_elsewhere_says_where(name, hint):
         getattr(mg, name)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("name", ["sum", "std", "argmax", "softmax", "norm", "sort", "amax"])
 def test_a_method_says_what_pytorchs_dim_is_here(name):
     with pytest.raises(TypeError, match="argument 'dim'; here it is axis="):
         getattr(X, name)(dim=1)
 
 
+@pytest.mark.layer("courtesy")
 def test_a_method_says_the_same_as_the_function():
     messages = []
     for call in (lambda: X.sum(dim=1, keepdim=True), lambda: mg.sum(X, dim=1, keepdim=True)):
@@ -93,11 +96,13 @@ def test_a_method_says_the_same_as_the_function():
     assert messages[0] == messages[1]
 
 
+@pytest.mark.layer("courtesy")
 def test_a_method_says_what_pytorchs_keepdim_is_here():
     with pytest.raises(TypeError, match="argument 'keepdim'; here it is keepdims="):
         X.mean(1, keepdim=True)
 
 
+@pytest.mark.layer("courtesy")
 def test_a_method_refuses_a_name_that_nobody_knows():
     with pytest.raises(TypeError, match="argument 'foo'; its arguments are "):
         X.sum(foo=1)

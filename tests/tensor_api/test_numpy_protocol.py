@@ -74,6 +74,7 @@ def test_logical_reductions_answer_with_constants(x):
     assert np.logical_or.reduce(x > 2.5, axis=None).item() is True
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -215,6 +216,7 @@ def test_np_clip_takes_one_bound_by_each_name_and_place(x):
         np.clip(x, 0.0, 1.0, min=0.5)
 
 
+@pytest.mark.layer("courtesy")
 def test_an_ops_error_says_its_own_name_of_numpys_argument(x):
     for call, here in (
         (lambda: mg.clip(x, a_min=0, a_max=1), "min="), (lambda: mg.hstack(tup=[x, x]), "arrays="),
@@ -224,12 +226,14 @@ def test_an_ops_error_says_its_own_name_of_numpys_argument(x):
             call()
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("name", ["cumsum", "argmax", "round", "trace"])
 def test_out_of_an_op_is_refused_with_what_to_write(x, name):
     with pytest.raises(TypeError, match="no gradient can follow: write y = "):
         getattr(mg, name)(x, out=np.zeros(4))
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     "call, instead",
     [
