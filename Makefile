@@ -11,7 +11,7 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials test test-fast test-gpu lint format bench docs clean
+.PHONY: help demo tutorials test test-fast test-plain test-gpu lint format bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make tutorials  run the notebooks and write them anew (NN=\"01 13\": only these)"
 	@echo "make test       all tests"
 	@echo "make test-fast  stop at the first failure, last failures first"
+	@echo "make test-plain all tests without minigrad/fast and minigrad/courtesy"
 	@echo "make test-gpu   the tests of the GPU, on a machine that has one (CuPy must be installed)"
 	@echo "make lint       formatting, lint, types"
 	@echo "make format     write the formatting"
@@ -34,13 +35,17 @@ tutorials: $(DEV)
 	$(PY) tutorials/build.py $(NN)
 
 # Two workers share the processors: a BLAS that takes all of them in each is a third slower.
-test test-fast: export OPENBLAS_NUM_THREADS = 1
+test test-fast test-plain: export OPENBLAS_NUM_THREADS = 1
 
 test: $(DEV)
 	$(PY) -m pytest -n 2 --dist worksteal
 
 test-fast: $(DEV)
 	$(PY) -m pytest -n 2 --dist worksteal -x --ff
+
+# Without minigrad/fast and minigrad/courtesy.
+test-plain: $(DEV)
+	MINIGRAD_PLAIN=1 $(PY) -m pytest -n 2 --dist worksteal
 
 # No virtual environment: CuPy, NumPy, SciPy, pytest and pytest-xdist are those of $(PYTHON).
 test-gpu:

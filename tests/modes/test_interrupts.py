@@ -98,10 +98,10 @@ def each_interrupt_of(make, path):
 
 @pytest.fixture(scope="module")
 def at_every_instruction():
-    """What tests/core/interrupted_instructions.py finds; in a process of its own, since between the
+    """What tests/modes/interrupted_instructions.py finds; in a process of its own, since between the
     instructions of `with lock:` it leaves locks that no interrupt of the interpreter's own would.
     """
-    command = [sys.executable, "-m", "tests.core.interrupted_instructions"]
+    command = [sys.executable, "-m", "tests.modes.interrupted_instructions"]
     told = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)
