@@ -79,7 +79,7 @@ def _of_few_classes(x, index):
     """The same of a matrix x with short rows: by columns, as NumPy begins anew with each row."""
     a = x.T.copy()
     top = np.maximum.reduce(a)
-    if top.item(top.argmax()) < np.inf and top.item(top.argmin()) > -np.inf:
+    if not len(x) or (top.item(top.argmax()) < np.inf and top.item(top.argmin()) > -np.inf):
         a -= top
     else:
         less_the_largest(a, top, a)
