@@ -98,7 +98,7 @@ def each_interrupt_of(make, path):
 
 @pytest.fixture(scope="module")
 def at_every_instruction():
-    """What tests/modes/interrupted_instructions.py finds; in a process of its own, since between the
+    """What interrupted_instructions.py finds; in a process of its own, since between the
     instructions of `with lock:` it leaves locks that no interrupt of the interpreter's own would.
     """
     command = [sys.executable, "-m", "tests.modes.interrupted_instructions"]
