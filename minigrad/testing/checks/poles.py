@@ -68,10 +68,10 @@ def _side(
         _with(spec, sample, places, i, x)
         for x in (*[point + sign * step for step in _STEPS], np.copysign(point, point or sign))
     ]
-    found = [*map(_value_and_derivatives, functions)]
-    *way, end = [x for x in found if x is not None] if None not in found else [None]
-    if end is None or any(x.dtype.kind != "f" for x in end):
+    found = [x for x in map(_value_and_derivatives, functions) if x is not None]
+    if len(found) < len(functions) or any(x.dtype.kind != "f" for x in found[-1]):
         return None
+    *way, end = found
     generic = np.ones(end[0].shape, bool)
     for place in places:
         if place != i:

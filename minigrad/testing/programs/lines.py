@@ -63,7 +63,7 @@ def _off_axis(x: np.ndarray) -> bool:
     """Away from 0 and, where complex, from the negative axis, the cut of roots and logarithms."""
     if real(x):
         return bool(x.min() > 0.2)
-    return bool((np.abs(x) > 0.3).all() and ((x.real > 0.1) | (np.abs(x.imag) > 0.2)).all())
+    return bool((np.abs(x) > 0.3).all() and ((np.real(x) > 0.1) | (np.abs(np.imag(x)) > 0.2)).all())
 
 
 def _within(low: float, high: float) -> Callable:
@@ -287,19 +287,19 @@ _unary("<0> = mg.scaled_dot_product_attention({0}, {0} * #, {0})",
 @_add
 def _halves(o: Operands) -> Chosen | None:
     name = o.one(lambda x: x.ndim > 0 and x.shape[-1] > 1)
-    return name and Chosen("<0>, <1> = mg.split({0}, [1], axis=-1)", (name,), 2)
+    return Chosen("<0>, <1> = mg.split({0}, [1], axis=-1)", (name,), 2) if name else None
 
 
 @_add
 def _moments(o: Operands) -> Chosen | None:
     name = o.one(lambda x: real(x) and x.ndim > 0 and x.shape[-1] > 1)
-    return name and Chosen("<0>, <1> = mg.var_mean({0}, axis=-1)", (name,), 2)
+    return Chosen("<0>, <1> = mg.var_mean({0}, axis=-1)", (name,), 2) if name else None
 
 
 @_add
 def _rows(o: Operands) -> Chosen | None:
     name = o.one(lambda x: x.ndim > 1 and x.shape[0] == 2)
-    return name and Chosen("<0>, <1> = mg.unstack({0})", (name,), 2)
+    return Chosen("<0>, <1> = mg.unstack({0})", (name,), 2) if name else None
 
 
 def _product(o: Operands) -> Chosen | None:
@@ -322,7 +322,7 @@ def _conv(o: Operands) -> Chosen | None:
         return None
     channels, dtype = o.values[x].shape[1], o.values[x].dtype
     w = o.one(lambda w: w.ndim == 3 and w.shape[1] == channels and w.dtype == dtype)
-    return w and Chosen("<0> = mg.conv1d({0}, {1}, padding=2)", (x, w))
+    return Chosen("<0> = mg.conv1d({0}, {1}, padding=2)", (x, w)) if w else None
 
 
 _add(_conv, 4)
