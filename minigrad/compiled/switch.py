@@ -1,6 +1,5 @@
 """mg.accelerate: compiled loops for large work on the host, and the process tuned for it."""
 
-from collections.abc import Callable
 from operator import attrgetter
 from types import TracebackType
 
@@ -9,7 +8,8 @@ from ..backends.leaving import ended_by, left_always
 from ..backends.optional import optional
 from ..instrument.variables import complain, switch
 
-_on: set[str] = set()  # "compiled" for the loops, "process" for what the process is tuned by
+_on = False  # compiled loops
+_tuned = False  # the process
 
 
 class accelerate:
@@ -39,8 +39,8 @@ class accelerate:
     is_entered = False
 
     def __init__(self, mode: bool = True, *, compiled: bool = True, process: bool = True):
-        before = self._before = "compiled" in _on, "process" in _on
-        _switch(bool(mode) if compiled else before[0], bool(mode) if process else before[1])
+        self._before = _on, _tuned
+        _switch(bool(mode) if compiled else _on, bool(mode) if process else _tuned)
 
     def __enter__(self) -> "accelerate":
         self.is_entered = True
@@ -59,34 +59,31 @@ class accelerate:
 
 def is_accelerated() -> bool:
     """Whether mg.accelerate has switched compiled loops on (mg.show_versions tells the rest)."""
-    return "compiled" in _on
+    return _on
 
 
 def _switch(compiled: bool, process: bool) -> None:
-    if compiled and not is_accelerated() and optional("numba") is None:
+    global _on, _tuned
+    if compiled and not _on and optional("numba") is None:
         raise ImportError(
             "mg.accelerate compiles with numba, which is not installed: "
             "pip install '/path/to/the/checkout[fast]'; "
             "mg.accelerate(compiled=False) tunes the process alone"
         )
-    if compiled != is_accelerated():
+    if compiled != _on:
         from . import install
 
-        _switch_one("compiled", compiled, install.install, install.uninstall)
-    if process != ("process" in _on):
-        _switch_one("process", process, _tune, _tune_no_more)
-
-
-def _switch_one(name: str, on: bool, do: Callable[[], None], undo: Callable[[], None]) -> None:
-    def end() -> None:
-        if name not in _on:
-            undo()
-
-    with ended_by(end):  # also what Ctrl-C has cut short
-        _on.discard(name)
-        if on:
-            do()
-            _on.add(name)
+        with ended_by(lambda: _on or install.uninstall()):  # also what Ctrl-C has cut short
+            _on = False
+            if compiled:
+                install.install()
+                _on = True
+    if process != _tuned:
+        with ended_by(lambda: _tuned or _tune_no_more()):
+            _tuned = False
+            if process:
+                _tune()
+                _tuned = True
 
 
 def _tune() -> None:

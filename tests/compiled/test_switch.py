@@ -10,6 +10,7 @@ import pytest
 import minigrad as mg
 from minigrad.backends.optional import optional
 from minigrad.engine.registry import op
+from tests.modes.test_interrupts import interrupted
 
 needs_numba = pytest.mark.skipif(
     optional("numba") is None, reason="mg.accelerate compiles with numba"
@@ -133,3 +134,43 @@ with mg.accelerate():
 """
     done = ran(code, XDG_CACHE_HOME=str(tmp_path / "file"))
     assert done.stdout.strip() == "0.0", done.stderr
+
+
+def test_ctrl_c_between_the_entry_and_the_block_or_as_it_ends_switches_off():
+    from minigrad.compiled import switch
+
+    for at in range(1, 1000):
+        block = mg.accelerate(compiled=False)  # from here on, until the block is entered
+
+        def run(block=block):
+            with block:
+                pass
+
+        where = interrupted(at, run)
+        if switch._tuned:
+            assert where in ("run", "__get__", "__enter__") and not block.is_entered
+            mg.accelerate(False, compiled=False)
+        if where is None:
+            break
+    assert at > 10
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_ctrl_c_as_it_is_switched_leaves_nothing_half_done(mode):
+    from minigrad.backends import heap, processors
+    from minigrad.compiled import switch
+
+    def parts():
+        on = switch._tuned
+        return on, heap._kept == on or not kept, (processors._processor_number is not None) == on
+
+    with mg.accelerate(compiled=False):
+        kept = heap._kept
+    for at in range(1, 1000):
+        mg.accelerate(not mode, compiled=False)
+        where = interrupted(at, lambda: mg.accelerate(mode, compiled=False))
+        assert parts()[1:] == (True, True), where
+        if where is None:
+            break
+    assert at > 10 and parts()[0] == mode
+    mg.accelerate(False, compiled=False)
