@@ -30,9 +30,10 @@ def code_lines(source: str) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for part in ast.walk(ast.parse(source)):
-        if isinstance(part, documented) and ast.get_docstring(part) is not None:
+        if not isinstance(part, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(part) is not None:
             text = part.body[0]
             lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
     return lines

@@ -13,7 +13,7 @@ rule once, and returns what the engine calls (custom/shown.py shows users' rules
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -120,4 +120,4 @@ def _as_it_is(fn: Callable) -> Callable:
 make_save: Callable = interpreted_save
 make_vjp: Callable = interpreted_vjp
 protect: Callable[[Callable], Callable] = _as_it_is
-outside: Any = None
+outside = cast(Any, None)
