@@ -52,8 +52,7 @@ class Plan:
         names = dict.fromkeys(name for rule in asked for name in rule.names if name != "g")
         if self.joint:
             names["needs"] = None
-        outside = seam.outside
-        hiding = outside is not None and outside.asked(op, asked)
+        hiding = seam.reads_outside(op, asked)
         if hiding:
             names |= dict.fromkeys([*op.defaults, BEHIND])
         self.names = tuple(names)
@@ -61,7 +60,7 @@ class Plan:
         self.save = seam.make_save(op, self.slots, self.names, files[0]) if names else None
         self.pull, self.pull_large = seam.make_vjp(op, rules, shortcut, self.names, files[1])
         if hiding:
-            self.pull = outside.watched(self, self.pull)
+            self.pull = seam.outside.watched(self, self.pull)
 
     def part(self, reached: tuple[bool, ...]) -> "Plan":
         """The plan for the same saved values without the rules of the parents not `reached`.

@@ -13,7 +13,7 @@ rule once, and returns what the engine calls (custom/shown.py shows users' rules
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -120,4 +120,9 @@ def _as_it_is(fn: Callable) -> Callable:
 make_save: Callable = interpreted_save
 make_vjp: Callable = interpreted_vjp
 protect: Callable[[Callable], Callable] = _as_it_is
-outside = cast(Any, None)
+outside: Any = None
+
+
+def reads_outside(op: Any, rules: list[Rule]) -> bool:
+    """Whether some of these rules may read what no graph shows."""
+    return outside is not None and outside.asked(op, rules)

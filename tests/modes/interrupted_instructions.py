@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 import numpy as np
-from tests.core.test_interrupts import BLOCKS, recomputed, stop_listening
 
 import minigrad as mg
 from minigrad import func, nn
@@ -24,6 +23,7 @@ from minigrad.modes.checkpoint import _early_stop
 from minigrad.nn import derived
 from minigrad.optim import average
 from minigrad.parallel import report
+from tests.modes.test_interrupts import BLOCKS, recomputed, stop_listening
 
 OURS = (os.path.dirname(mg.__file__), __file__, contextlib.__file__)
 

@@ -89,7 +89,7 @@ def test_a_notebook_is_small_and_names_nothing_of_the_machine_that_made_it(scrip
 
 
 def test_cleaning_replaces_paths():
-    path = f"{build.ROOT}/minigrad/core/graph.py:3"
+    path = f"{build.ROOT}/minigrad/engine/graph.py:3"
     assert build.cleaned(path) == "minigrad/engine/graph.py:3"
     cell = f"{tempfile.gettempdir()}/ipykernel_123/4567890.py:1: Warning"
     assert build.cleaned(cell) == "cell:1: Warning"
