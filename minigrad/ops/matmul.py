@@ -127,10 +127,11 @@ def _rows_times(x, a):
     """x a for x (..., n) and a matrix a: one product of matrices, where the rows of x are one."""
     if x.ndim == 2:
         return _times(x, a)
-    plain = type(x) is np.ndarray is type(a) and x.dtype.itemsize != 2 != a.dtype.itemsize
-    if x.ndim == 1 and plain:
-        return x.dot(a)
-    if x.ndim > 2 and type(x) is np.ndarray and x.flags.c_contiguous:
+    if x.ndim == 1 and x.dtype.itemsize != 2 != a.dtype.itemsize:
+        plain = type(x) is np.ndarray is type(a)
+        if plain or (_are_numpys(x, a) and _differ_by_dot(x, a)):
+            return x.dot(a)
+    if x.ndim > 2 and isinstance(x, np.ndarray) and x.flags.c_contiguous:
         return _times(_rows(x), a).reshape((*x.shape[:-1], a.shape[1]))
     return matmul(x, a)
 
@@ -157,9 +158,10 @@ def _traced_dot(a, b):
     """a b for matrices on a GPU, or for traced arrays (tape_trace.py).
 
     Of these a middling product is one call of the op, as it writes into place: a replay that made
-    np.matmul of it would round otherwise. So would one of complex numbers that `_dot` leaves to
-    `dot`: where a has one column np.matmul multiplies by itself, not by BLAS. Of real numbers both
-    give the same bits, and np.matmul writes into a buffer of the tape.
+    np.matmul of it would round otherwise. So would one of what `_dot` leaves to `dot`, where
+    np.matmul multiplies by itself, not by BLAS: complex numbers where a has one column, and arrays
+    with gaps or reversed. Of others both give the same bits, and np.matmul writes into a buffer of
+    the tape.
     """
     multiplications = a.size * b.shape[1]
     if not isinstance(a, np.ndarray):
@@ -167,7 +169,13 @@ def _traced_dot(a, b):
     if blas.FEW < multiplications < blas.MIDDLE:
         return _middling(a, b)
     small = multiplications <= blas.FEW or len(a) * b.shape[1] < LARGE_RESULT
-    return a.dot(b) if small and a.dtype.kind == "c" else np.matmul(a, b)
+    return a.dot(b) if small and _differ_by_dot(a, b) else np.matmul(a, b)
+
+
+def _differ_by_dot(a, b):
+    """Whether a.dot(b) and np.matmul(a, b) may round apart."""
+    dense = [x.flags.c_contiguous or x.flags.f_contiguous for x in (a, b)]
+    return "c" in (a.dtype.kind, b.dtype.kind) or not all(dense)
 
 
 def _middling(a, b):

@@ -192,3 +192,46 @@ def test_products_of_complex_matrices_are_replayed_with_the_eager_bits(shapes):
         eager = mg.grad(loss(*leaves), leaves[:2])
         for one, other in zip(replayed, eager, strict=True):
             assert one.tobytes() == other.numpy().tobytes()
+
+
+VIEWS = {
+    "reversed": lambda x: x[..., ::-1],
+    "reversed rows": lambda x: x[::-1],
+    "every second": lambda x: x[..., ::2],
+    "rows of a wider": lambda x: x[..., 1:],
+    "transposed": lambda x: x.T,
+    "transposed and reversed": lambda x: x.T[..., ::-1],
+    "one row in every row": lambda x: mg.broadcast_to(x[:1], x.shape),
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 7), (7, 1), (5, 7), (7,)])
+@pytest.mark.parametrize("view", VIEWS)
+def test_products_of_views_are_replayed_with_the_eager_bits(view, shape):
+    """dot copies what BLAS does not take; np.matmul multiplies it by itself, and rounds apart."""
+    rng = np.random.default_rng(0)
+    n = VIEWS[view](mg.ones(shape)).shape
+
+    def results(a, b, c, d, e):
+        seen = VIEWS[view](a)
+        ys = [b @ seen, seen @ c]
+        return [*ys, mg.linear(d, seen), mg.linear(e, seen)] if seen.ndim == 2 else ys
+
+    def drawn():
+        of = [shape, n[:1], n[-1:], n[-1:], (2, 3, n[-1])]
+        return [rng.standard_normal(s) for s in of]
+
+    xs = [mg.tensor(x, requires_grad=True) for x in drawn()]
+    with mg.Tape() as tape:
+        ys = results(*xs)
+    used = xs if len(n) == 2 else xs[:3]
+    seeds = [mg.tensor(rng.standard_normal(y.shape)) for y in ys]
+    replay = tape.compile(ys, used, used, seeds)
+    for _ in range(20):
+        values = drawn()
+        found, gradients = replay(*values[: len(used)])
+        leaves = [mg.tensor(x, requires_grad=True) for x in values]
+        eager = results(*leaves)
+        expected = [*eager, *mg.grad(eager, leaves[: len(used)], seeds)]
+        for i, (one, other) in enumerate(zip([*found, *gradients], expected, strict=True)):
+            assert one.tobytes() == other.numpy().tobytes(), i
