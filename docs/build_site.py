@@ -42,21 +42,25 @@ GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewe
 ROOMS = {
     "tensors": (
         "Tensors and modes",
-        ["core.create", "core.draws", "core.tensor", "core.inplace", "core.hooks", "core.modes",
-         "core.session", "core.events", "core.deterministic", "core.caches", "backends.random",
-         "backends.pool", "core.errors"],
+        ["tensor_api.create", "tensor_api.draws", "engine.tensor", "tensor_api.inplace",
+         "modes.hooks", "engine.modes", "modes.session", "engine.events", "modes.deterministic",
+         "backends.caches", "backends.random", "backends.pool", "engine.errors"],
     ),
-    "ops": ("The kinds of op", ["core.primitive", "core.custom", "core.extension"]),
+    "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),
     "namespaces": (
         "linalg, fft, special, stats",
         ["linalg", "fft", "special", "stats", "stats_base", "stats_of_students", "stats_of_counts",
          "stats_of_vectors"],
     ),
-    "engine": ("Engine", ["engine"]),
+    "engine": (
+        "Engine",
+        ["engine.api", "engine.gradients", "modes.anomaly", "modes.checkpoint", "modes.saved_hooks",
+         "modes.saving", "parallel", "tape"],
+    ),
     "func": ("Transforms", ["func"]),
     "cuda": (
         "GPUs, fusion, precision",
-        ["cuda", "backends.device", "fusion", "compiled", "core.autocast", "amp"],
+        ["cuda", "backends.device", "fusion", "compiled", "modes.autocast", "amp"],
     ),
     "nn": ("Layers", ["nn"]),
     "optim": ("Optimizers, data, files, training", ["optim", "data", "io", "train"]),
@@ -72,7 +76,7 @@ NAMESPACES = [
     "train",
 ]  # fmt: skip
 # What users are handed, or what tutorials take from where it is defined.
-ALSO = [("core.events", "listen"), ("core.events", "unlisten"), ("core.hooks", "HookHandle")]
+ALSO = [("engine.events", "listen"), ("engine.events", "unlisten"), ("modes.hooks", "HookHandle")]
 
 
 def gather(pages: Path) -> list:
@@ -114,7 +118,7 @@ def _reference() -> dict[str, str]:
     spaces = [import_module(f"minigrad.{name}".rstrip(".")) for name in NAMESPACES]
     reached = {(v.__module__, v.__qualname__) for space in spaces for v in _public(space)}
     reached |= {(f"minigrad.{module}", name) for module, name in ALSO}
-    errors = vars(import_module("minigrad.courtesy.explain")).values()
+    errors = vars(import_module("minigrad.engine.errors")).values()
     reached |= {
         (e.__module__, e.__qualname__)
         for e in errors

@@ -35,6 +35,13 @@ def test_rows_that_change_places_change_it(rows, columns, data):
     assert fingerprint(x) != before
 
 
+def test_rows_that_change_places_at_the_distance_of_the_sums_change_it():
+    x = np.arange(4 * 1532, dtype=np.float32).reshape(1532, 4)
+    before = fingerprint(x)
+    x[[0, 1021]] = x[[1021, 0]]
+    assert fingerprint(x) != before
+
+
 @given(st.integers(1, 200), st.integers(1, 200), DTYPES)
 def test_the_memory_order_does_not_matter(rows, columns, dtype):
     x = values(rows * columns, dtype).reshape(rows, columns)
