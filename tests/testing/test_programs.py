@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine import serial
+from minigrad.engine import contributions, serial
 from minigrad.engine.passes import engines
 from minigrad.engine.plan import Rule
 from minigrad.engine.registry import op
@@ -141,7 +141,7 @@ def test_a_replay_at_the_values_that_were_recorded_is_found_and_cut_down(monkeyp
 
 def walk_that_adds_by(add):
     def walk(work):
-        with mock.patch.object(serial, "add_into", add):
+        with mock.patch.object(contributions, "add_into", add):
             serial.walk(work)
 
     return walk
