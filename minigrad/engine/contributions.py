@@ -80,7 +80,7 @@ def require_array(c: Any, parent: Any, node: Any) -> None:
             op=node.op.name,
             argument=_name_of(node, parent),
             **about(parent, c),
-        )  # fmt: skip from None
+        ) from None
 
 
 def unbroadcast(c: Any, shape: tuple) -> Any:
