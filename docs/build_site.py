@@ -54,7 +54,7 @@ ROOMS = {
     ),
     "engine": (
         "Engine",
-        ["engine.api", "engine.gradients", "modes.anomaly", "modes.checkpoint", "modes.saved_hooks",
+        ["engine.api", "tensor_api.gradients", "modes.anomaly", "modes.checkpoint", "modes.saved_hooks",
          "modes.saving", "parallel", "tape"],
     ),
     "func": ("Transforms", ["func"]),

@@ -81,7 +81,7 @@ from .engine.tensor import Tensor
 from .modes.anomaly import detect_anomaly
 from .engine.api import backward, grad
 from .modes.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
-from .engine.gradients import GradStore, gradients
+from .tensor_api.gradients import GradStore, gradients
 from .fusion import fuse
 from .modes.saved_hooks import (
     allow_mutation_on_saved_tensors,

@@ -5,10 +5,10 @@ from numbers import Real
 from typing import Any
 
 from ..backends.device import array_module
-from .api import run_backward
-from .errors import describe
-from .graph import Leaf
-from .tensor import Tensor, wrap
+from ..engine.api import run_backward
+from ..engine.errors import describe
+from ..engine.graph import Leaf
+from ..engine.tensor import Tensor, wrap
 
 
 class GradStore(MutableMapping):

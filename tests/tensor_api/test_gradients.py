@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.gradients import gradients
+from minigrad.tensor_api.gradients import gradients
 
 
 def leaf(values):
