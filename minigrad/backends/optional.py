@@ -6,7 +6,8 @@ SciPy alone takes as long to import as NumPy and minigrad together.
 import os
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 
 _OFF = ("", "0", "false", "no", "off")
@@ -24,4 +25,5 @@ def optional(name: str) -> ModuleType | None:
 def wanted(layer: str) -> bool:
     """Whether minigrad/<layer> is imported: it is there, and MINIGRAD_PLAIN is not set."""
     plain = os.environ.get("MINIGRAD_PLAIN", "0").strip().lower() not in _OFF
-    return not plain and find_spec(f"minigrad.{layer}") is not None
+    here = [str(Path(__file__).parents[1])]  # not what an editable install finds elsewhere
+    return not plain and PathFinder.find_spec(f"minigrad.{layer}", here) is not None
