@@ -43,7 +43,7 @@ ROOMS = {
     "tensors": (
         "Tensors and modes",
         ["tensor_api.create", "tensor_api.draws", "engine.tensor", "tensor_api.inplace",
-         "modes.hooks", "engine.modes", "modes.session", "engine.events", "modes.deterministic",
+         "modes.hooks", "modes.recording", "modes.session", "engine.events", "modes.deterministic",
          "backends.caches", "backends.random", "backends.pool", "engine.errors"],
     ),
     "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),
@@ -54,8 +54,8 @@ ROOMS = {
     ),
     "engine": (
         "Engine",
-        ["engine.api", "tensor_api.gradients", "modes.anomaly", "modes.checkpoint", "modes.saved_hooks",
-         "modes.saving", "parallel", "tape"],
+        ["engine.api", "tensor_api.gradients", "modes.anomaly", "modes.checkpoint",
+         "modes.saved_hooks", "modes.saving", "parallel", "tape"],
     ),
     "func": ("Transforms", ["func"]),
     "cuda": (

@@ -65,7 +65,7 @@ from .tensor_api.draws import *
 from .engine.events import scope
 from .custom.extension import extension, extensions
 from .modes.hooks import register_multi_grad_hook
-from .engine.modes import (
+from .modes.recording import (
     enable_grad,
     inference_mode,
     is_grad_enabled,

@@ -18,10 +18,10 @@ from . import nn
 from .backends import random
 from .backends.leaving import ended_by
 from .engine.errors import describe
-from .engine.modes import no_grad
 from .engine.tensor import Tensor
 from .io import load, save
 from .io.files import check_name
+from .modes.recording import no_grad
 from .optim import Optimizer
 from .optim.lr_scheduler import ReduceLROnPlateau
 from .train_display import display

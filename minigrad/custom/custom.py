@@ -23,9 +23,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..engine import modes
 from ..engine.errors import RuleError
 from ..engine.tensor import Tensor
+from ..modes.recording import no_grad
 from . import rule_hidden  # noqa: F401 (it enters itself into engine/rule.py)
 from .function_call import kind_of
 
@@ -139,7 +139,7 @@ def once_differentiable(backward: Callable) -> Callable:
 
     @wraps(backward)
     def run(ctx: Any, *gs: Any) -> Any:
-        with modes.no_grad():
+        with no_grad():
             return backward(ctx, *gs)
 
     run.once_differentiable = True  # type: ignore[attr-defined]

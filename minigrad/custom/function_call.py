@@ -13,6 +13,7 @@ from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.rules import RESERVED
 from ..engine.tensor import Tensor, raw, wrap
+from ..modes.recording import inside_forward
 from .function_context import Context
 from .function_hidden import sample_of
 from .function_plan import FunctionPlan, with_plain
@@ -146,7 +147,7 @@ class FunctionCall(InTransforms, Primitive):
         self.contexts += (ctx,)
         before = versions.last_write
         forward = self._with_setup if self.sets_up else self.function.forward
-        y = modes.inside_forward(forward, ctx, *self.filled(tensors))
+        y = inside_forward(forward, ctx, *self.filled(tensors))
         return self.settled(ctx, tensors, arrays, before, y)
 
     def settled(self, ctx: Context, tensors: Any, arrays: tuple, before: int, y: Any) -> Any:

@@ -12,6 +12,7 @@ from ..engine.graph import port_of
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, detached, raw
+from ..modes.recording import no_grad
 from .function_hidden import hides
 from .function_runs import saved_by_runs
 from .sealed import sealed, stand_in
@@ -125,7 +126,7 @@ class FunctionPlan:
     def _backward(self, ctx: Any, cotangents: list, apart: bool) -> Any:
         if not apart or not modes.state.recording:
             return self.op.function.backward(ctx, *cotangents)
-        with modes.no_grad():
+        with no_grad():
             return self.op.function.backward(ctx, *cotangents)
 
     def _refuse_written(self, gs: list, before: int) -> None:

@@ -30,7 +30,7 @@ from ..backends import random
 from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
 from ..backends.leaving import ended_by
-from ..engine import modes
+from ..modes.recording import inside_forward
 
 _NOISE = 64  # units in the last place that say nothing
 _PLAIN_MODULES = {"builtins", "cmath", "cupy", "math", "minigrad", "numpy", "scipy"}
@@ -142,7 +142,7 @@ def hides(run: Callable[[list], Run], points: list[list]) -> bool:
         return run([np.array(x) if isinstance(x, np.generic) else x.copy() for x in xs])
 
     with ended_by(partial(_set, draws)), np.errstate(all="ignore"):
-        found = (modes.inside_forward(_hides_at, repeated, xs) for xs in points)
+        found = (inside_forward(_hides_at, repeated, xs) for xs in points)
         return next((answer for answer in found if answer is not None), False)
 
 

@@ -24,9 +24,9 @@ from ..backends.device import array_module, device_of
 from ..backends.leaving import contextmanager
 from ..engine import events
 from ..engine.errors import describe
-from ..engine.modes import is_grad_enabled
 from ..instrument.variables import switch
 from ..modes import hooks
+from ..modes.recording import is_grad_enabled
 from ..nn import Module
 from . import buckets, progress
 from .collectives import broadcast_together

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import describe
-from ..engine.modes import enable_grad
 from ..engine.tensor import Tensor
+from ..modes.recording import enable_grad
 from ..nn import Module
 from ..nn.parameter import zero_grads
 from ..optim import Optimizer

@@ -223,7 +223,9 @@ def run_backward(
 def _mode(with_hooks: bool, seeds: dict, create_graph: bool) -> Any:
     """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
     plain = with_hooks and not any(isinstance(g, Tensor) for g in seeds.values())
-    return modes.enable_grad() if create_graph else modes.no_grad() if plain else _AS_IT_IS
+    if create_graph or plain:
+        return modes.Recording(create_graph)
+    return _AS_IT_IS
 
 
 def _has_hooks(order: list) -> bool:

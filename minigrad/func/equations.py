@@ -25,6 +25,7 @@ from ..engine.errors import ConvergenceError, TransformError
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, raw, wrap
+from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor
 from . import solvers
 from .batching import vmap
@@ -132,7 +133,7 @@ def gmres(product: Callable, b: Any) -> Any:
 def _solved(x0: Any, *params: Any, equation: Equation) -> Any:
     """x with r(x, *θ) = 0, on arrays; nothing of the search is recorded."""
     recording = modes.state.recording
-    with modes.no_grad():
+    with no_grad():
         x = raw(equation.solve(equation, x0, *params))
     if recording:
         r = equation.residual(wrap(x), *map(wrap, params))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable
-from ..engine import modes
 from ..engine.errors import ConvergenceError, TransformError, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import raw, wrap
+from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor
 from . import solvers, tree
 from .equations import Equation, dense_solve, dense_transpose, gmres, implicit, is_dense
@@ -210,7 +210,7 @@ def _each(solve: Callable) -> Callable:
 
 def _checked(equation: Equation, x: Any, values: Any, tol: float) -> Any:
     """What a user's solver returned, if it solves the equation."""
-    with modes.no_grad():
+    with no_grad():
         r = _on_arrays(equation, values)(x)
     if not solvers.is_small(r, x, tol):
         raise ConvergenceError(

@@ -16,11 +16,11 @@ from ..backends.device import array_module
 from ..engine.api import grad
 from ..engine.errors import describe
 from ..engine.graph import Leaf
-from ..engine.modes import enable_grad
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
 from ..engine.tensor import Tensor, raw, wrap
+from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
 from . import launch
 from .blocks import Blocks

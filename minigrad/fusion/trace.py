@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..engine.modes import on_symbols
+from ..engine import modes
 from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_step
 
 
@@ -405,10 +405,24 @@ def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> b
 
 def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
     try:
-        ys = on_symbols(fn, *inputs)
+        ys = _on_symbols(fn, *inputs)
     except NotFusible:
         raise
     except Exception as error:  # what the function needs of real arrays, symbols may not have
         raise NotFusible(f"{type(error).__name__}: {error}") from error
     ys = list(ys) if isinstance(ys, tuple | list) else [ys]
     return [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]
+
+
+def _on_symbols(fn: Callable, *args: Any) -> Any:
+    """fn(*args), whose ops compute nothing (fusion records them): no listener, tape, Saver or
+    anomaly mode is told of symbols, which are no arrays.
+    """
+    own = modes.state.__dict__
+    inside = {"muted": True, "tapes": (), "saving": (), "anomaly": None}
+    outer = {name: getattr(modes.state, name) for name in (*inside, "plain")}
+    try:
+        modes.state.set(inside)
+        return fn(*args)
+    finally:
+        own |= outer

@@ -21,7 +21,7 @@ from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..engine import events, modes
 from ..engine.graph import Leaf
-from ..engine.modes import CalledFirst
+from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
 from .cells import Cell, Phase, Row, counter, origin_of

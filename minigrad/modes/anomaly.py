@@ -21,11 +21,12 @@ from ..engine.errors import AnomalyError, InPlaceError, about, describe
 from ..engine.passes import Pull
 from ..engine.tensor import raw
 from ..engine.versions import arrays_in
+from .recording import CalledFirst, decorated
 
 __all__ = ["detect_anomaly"]
 
 
-class detect_anomaly(metaclass=modes.CalledFirst):
+class detect_anomaly(metaclass=CalledFirst):
     """Inside, the first op that makes a NaN or an Inf raises AnomalyError, forward or backward.
 
     The error says NaN or Inf, names the op and the element, and shows the stack of the forward
@@ -57,7 +58,7 @@ class detect_anomaly(metaclass=modes.CalledFirst):
         self._outer.leave()
 
     def __call__(self, fn: Callable) -> Callable:
-        return modes.decorated(fn, lambda: type(self)(self.check_nan, inf=self.inf))
+        return decorated(fn, lambda: type(self)(self.check_nan, inf=self.inf))
 
     def hear(self, event: tuple) -> None:
         """Look at an op of a thread that this is the innermost block of."""

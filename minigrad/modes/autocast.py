@@ -32,6 +32,7 @@ from ..engine.graph import Leaf
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
 from ..engine.tensor import Tensor, raw
+from .recording import CalledFirst, decorated
 
 __all__ = ["CastEvent", "autocast", "is_autocast_enabled"]
 
@@ -67,7 +68,7 @@ class _Inside(modes.Outer):
     weights: Cache | None = None  # the casts of leaves, while cache_enabled
 
 
-class autocast(metaclass=modes.CalledFirst):
+class autocast(metaclass=CalledFirst):
     """Inside, ops run in the precision of their policy. A context manager and a decorator.
 
     dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16; float16 with
@@ -146,7 +147,7 @@ class autocast(metaclass=modes.CalledFirst):
         self._inside.weights = None
 
     def __call__(self, fn: Callable) -> Callable:
-        return modes.decorated(fn, self._again)
+        return decorated(fn, self._again)
 
     def _again(self) -> "autocast":
         """A copy for one call of a decorated function: several threads may be in it at once."""

@@ -18,6 +18,7 @@ from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
 from ..engine.errors import HookError, about, describe
 from ..engine.tensor import Tensor, raw
+from .recording import decorated
 from .saving import Deferred, Saver
 
 __all__ = [
@@ -142,7 +143,7 @@ class disable_saved_tensors_hooks:
         self._outer.leave()
 
     def __call__(self, fn: Callable) -> Callable:
-        return modes.decorated(fn, lambda: type(self)(self.error_message))
+        return decorated(fn, lambda: type(self)(self.error_message))
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):

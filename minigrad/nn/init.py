@@ -17,10 +17,10 @@ from ..backends import random
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..backends.truncated_normal import between
-from ..engine import modes
 from ..engine.errors import TransformError, describe
 from ..engine.tensor import Tensor
 from ..engine.versions import note_write
+from ..modes.recording import no_grad
 from ..tensor_api.create import drawn
 from .arguments import at_least_zero
 
@@ -336,6 +336,6 @@ def _write_in_transform(tensor: Tensor, values: Any) -> Tensor:
             "map over mg.func.stack_module_state(models); or let the examples share the draw: "
             'vmap(fn, randomness="same")'
         )
-    with modes.no_grad():
+    with no_grad():
         tensor[...] = values
     return tensor

@@ -6,11 +6,11 @@ It computes with tensors, so that under vmap each example has vectors of its own
 from typing import Any
 
 from ..backends.dtypes import accumulator
-from ..engine import modes
 from ..engine.errors import TransformError, describe
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..modes import saving
+from ..modes.recording import no_grad
 
 
 def unit(x: Any, eps: float) -> Any:
@@ -29,7 +29,7 @@ def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float, v_firs
     """Bring u and v closer to the first singular vectors of a matrix, in place."""
     if saving.is_recomputing():
         return
-    with modes.no_grad():
+    with no_grad():
         matrix, left, right = matrix.detach(), u.detach(), v.detach()
         transposed = op.conj(matrix.T)
         for _ in range(times):

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..backends.leaving import ended_by
-from ..engine import modes
 from ..engine.tensor import Tensor
+from ..modes.recording import no_grad
 
 
 def summary_of(module: Any, inputs: tuple) -> str:
@@ -57,7 +57,7 @@ def _result_shapes(module: Any, inputs: tuple) -> dict[int, str]:
         for part in parts:
             part.register_forward_hook(note)
         module.eval()
-        with modes.no_grad():
+        with no_grad():
             module(*inputs)
     return shapes
 

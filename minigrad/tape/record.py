@@ -16,6 +16,7 @@ from ..engine import events, modes, versions
 from ..engine.errors import TapeError, about, describe
 from ..engine.graph import Leaf, Port, with_leaves
 from ..engine.tensor import Tensor
+from ..modes.recording import CalledFirst
 from ..modes.saving import Deferred
 
 
@@ -113,7 +114,7 @@ def call_text(entry: Entry) -> str:
     return f"{entry.op.name}({', '.join(parts)})"
 
 
-class Record(metaclass=modes.CalledFirst):
+class Record(metaclass=CalledFirst):
     """The ops that a thread has run inside `with`, as a sequence of entries."""
 
     def __init__(self) -> None:

@@ -369,7 +369,7 @@ def set_values(x: Any, value: Any) -> None:
             f"x.data = {describe(value)}: inside a transform x keeps its shape, {x.shape}; write "
             "x = v for another"
         )
-    with modes.no_grad():
+    with modes.Recording(False):
         y = op.setitem(x, _with_dtype_of(x, value, "x.data = value"), index=...)
     _keep_history(x, y)
     x._data = y._data

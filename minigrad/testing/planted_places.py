@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..engine.modes import set_grad_enabled
 from ..engine.registry import op
+from ..modes.recording import set_grad_enabled
 from .plant import Plant, make, numbers, pairs, plant, vectors
 from .spec import Sample
 

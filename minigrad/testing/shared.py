@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.modes import is_grad_enabled, set_grad_enabled
+from ..modes.recording import is_grad_enabled, set_grad_enabled
 from .errors import GradcheckError
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
+from minigrad.modes.recording import inference_mode, is_inference_mode_enabled
 
 
 @pytest.fixture
@@ -121,28 +122,28 @@ def test_threads_that_share_a_block_go_back_to_what_was_theirs(make):
 
 
 def test_inference_mode_records_nothing_and_is_restored(x):
-    with pytest.raises(KeyError), modes.inference_mode():
-        assert modes.is_inference_mode_enabled() and not (x * 2).requires_grad
+    with pytest.raises(KeyError), inference_mode():
+        assert is_inference_mode_enabled() and not (x * 2).requires_grad
         raise KeyError
-    assert not modes.is_inference_mode_enabled() and (x * 2).requires_grad
+    assert not is_inference_mode_enabled() and (x * 2).requires_grad
 
 
 def test_inference_mode_refuses_to_record(x):
     y = (x * 2).sum()
-    with modes.inference_mode():
+    with inference_mode():
         with pytest.raises(RuntimeError, match="inside inference_mode"), mg.enable_grad():
             pass
         with pytest.raises(RuntimeError, match="inside inference_mode"):
             mg.func.grad(lambda x: (x * x).sum())(x)
-        with modes.inference_mode():
+        with inference_mode():
             pass
-        assert modes.is_inference_mode_enabled()
+        assert is_inference_mode_enabled()
         y.backward()
     assert x.grad.tolist() == [2] and modes.active == 0
 
 
 def test_inference_mode_is_also_a_decorator(x):
-    assert not modes.inference_mode()(lambda: x * 2)().requires_grad
+    assert not inference_mode()(lambda: x * 2)().requires_grad
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,6 @@ def test_set_grad_enabled_inside_a_block_ends_with_it(x):
             assert not (x * 2).requires_grad
         assert (x * 2).requires_grad
     assert (x * 2).requires_grad and modes.active == 0
-    with modes.inference_mode(), pytest.raises(RuntimeError, match="inference"):
+    with inference_mode(), pytest.raises(RuntimeError, match="inference"):
         mg.set_grad_enabled(True)
     assert mg.is_grad_enabled() and modes.active == 0

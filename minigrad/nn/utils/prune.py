@@ -15,8 +15,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...engine.help import absences as _absences
-from ...engine.modes import no_grad
 from ...engine.tensor import Tensor
+from ...modes.recording import no_grad
 from ...tensor_api import create
 from ..derived import rules_of
 from ..module import Module
