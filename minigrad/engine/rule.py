@@ -94,7 +94,7 @@ def interpreted_vjp(
         for i, rule in enumerate(rules):
             if i not in found:
                 c = None if rule is None else rule.fed(known)
-                c = known["g"] * c if rule is not None and rule.partial else c
+                c = np.multiply(known["g"], c) if rule is not None and rule.partial else c
                 found[i] = c.conj() if conjugate and c is not None else c
         return [found[i] for i in range(len(rules))]
 

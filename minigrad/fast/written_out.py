@@ -88,7 +88,7 @@ def pull_written_out(
             [v0, v1] = saved
             if g.dtype.kind == "c":
                 g = g.conj()
-                return [(g * v0).conj(), (g * v1).conj()]
+                return [multiply(g, v0).conj(), multiply(g, v1).conj()]
             if g.size >= NOTABLE:
                 return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
@@ -102,7 +102,9 @@ def pull_written_out(
                 return [c0, c1]
 
     The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
-    so one row serves real and complex numbers. A backward calls `pull` once per node; looking up
+    so one row serves real and complex numbers. For large temporary arrays NumPy computes g * p as
+    p * g, which has other last bits where both are complex; multiply(g, p) keeps the order, so
+    that the bits do not depend on the size. A backward calls `pull` once per node; looking up
     names there would cost more than most rules do.
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
@@ -125,8 +127,9 @@ def pull_written_out(
         if op.kind == "elementwise" and not op.outputs:
             lines.append(' if g.dtype.kind == "c":')
             lines.append("  g = g.conj()")
-            conjugates = [call if call == "None" else f"({call}).conj()" for call in calls]
+            conjugates = [c if c == "None" else f"{_by_ufunc(c)}.conj()" for c in calls]
             lines.append(f"  return [{', '.join(conjugates)}]")
+            known |= _UFUNCS
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
             if cut and any(call not in _FREE for call in calls):
                 pull_large = _in_blocks(calls, value, known)
@@ -147,12 +150,19 @@ def pull_written_out(
 
 
 _FREE = ("g", "None")  # contributions that need no computation
-_UFUNCS = {"*": "multiply", "/": "divide"}
+_UFUNCS = {"multiply": np.multiply, "divide": np.divide}
+_NAMES = {"*": "multiply", "/": "divide"}
 
 
 def _together(words: str) -> str:
     """An expression that can stand in a product."""
     return f"({words})" if " / " in words else words
+
+
+def _by_ufunc(call: str) -> str:
+    """A contribution with the ufunc in place of the operator of a product or a quotient."""
+    step = re.fullmatch(r"g ([*/]) (.+)", call)
+    return f"{_NAMES[step[1]]}(g, {step[2]})" if step else f"({call})"
 
 
 def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> LargePull:
@@ -175,8 +185,8 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         read = set(re.findall(r"\bv\d+\b", call))
         given = ", ".join(["g", *[v for v in saved if v in read]])
         ufunc = re.fullmatch(r"g ([*/]) (.+)", call)
-        step = f"{_UFUNCS[ufunc[1]]}(g, {ufunc[2]}, y)" if ufunc else f"y[...] = {call}"
-        names = {**known, "multiply": np.multiply, "divide": np.divide}
+        step = f"{_NAMES[ufunc[1]]}(g, {ufunc[2]}, y)" if ufunc else f"y[...] = {call}"
+        names = known | _UFUNCS
         rule = compiled("rule", [f"def rule({given}):", f" return {call}"], names)
         fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
         places = tuple([k for k, v in enumerate(saved) if v in read])

@@ -37,9 +37,9 @@ def lambert_w(x, branch=0):
     return _lambertw(x, branch, 1e-8).astype(np.complex64 if single else np.complex128, copy=False)
 
 
-@lambert_w.vjp("x")
-def lambert_w_dx(g, y):
-    return g * (np.exp(-y) / (1 + y))
+@lambert_w.partial("x")
+def lambert_w_dx(y):
+    return np.exp(-y) / (1 + y)
 
 
 @composite

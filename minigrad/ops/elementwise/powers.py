@@ -134,14 +134,14 @@ def power_derivative(a, b, by_a=0, by_b=0):
     return in_wide(lambda a, b: _derivative(a, _signed(b), by_a, by_b), a, b)
 
 
-@power_derivative.vjp("a")
-def power_derivative_da(g, a, b, by_a, by_b):
-    return g * power_derivative(a, b, by_a=by_a + 1, by_b=by_b)
+@power_derivative.partial("a")
+def power_derivative_da(a, b, by_a, by_b):
+    return power_derivative(a, b, by_a=by_a + 1, by_b=by_b)
 
 
-@power_derivative.vjp("b")
-def power_derivative_db(g, a, b, by_a, by_b):
-    return g * power_derivative(a, b, by_a=by_a, by_b=by_b + 1)
+@power_derivative.partial("b")
+def power_derivative_db(a, b, by_a, by_b):
+    return power_derivative(a, b, by_a=by_a, by_b=by_b + 1)
 
 
 def _derivative(a: Any, b: Any, m: int, n: int) -> Any:

@@ -251,9 +251,9 @@ def polygamma_of(x, order=1):
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y  # SciPy answers in float64
 
 
-@polygamma_of.vjp("x")
-def polygamma_of_dx(g, x, order):
-    return g * polygamma_of(x, order=order + 1)
+@polygamma_of.partial("x")
+def polygamma_of_dx(x, order):
+    return polygamma_of(x, order=order + 1)
 
 
 @composite

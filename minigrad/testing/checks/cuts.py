@@ -18,6 +18,7 @@ from ...ops import blocked as piecewise
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Arrays, Function, as_array, is_smooth_array, pulled_back
+from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .base import check
 from .nearness import same_bits
@@ -104,7 +105,7 @@ class Cut:
         ys = function.call(leaves)
         found = [as_array(y) for y in ys]
         if leaves and any(isinstance(y, Tensor) and y.requires_grad for y in ys):
-            vs = [self.g.astype(y.dtype) for y in found]
+            vs = [(self.g if y.dtype.kind == "c" else self.g.real).astype(y.dtype) for y in found]
             found += pulled_back(leaves, ys, vs, **options)
             if how == "plain":
                 found += function.jvp(function.xs, self.tangents)
@@ -140,8 +141,8 @@ def grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> Cut
                 special = args[i][:: _SPECIAL * (1 + i % 2)]  # of two arguments one, or both
                 special[...] = rng.choice(special_values(x.dtype.name), special.size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
-    tangents = [rng.normal(size=n).astype(x.dtype) for x in function.xs]
-    return Cut(function, rng.normal(size=n), tangents)
+    # with both parts, since complex products have other bits in the other order
+    return Cut(function, *normal(rng, [np.empty(n, complex)]), normal(rng, function.xs))
 
 
 def _require(found: Arrays, whole: Arrays, part: slice, what: str) -> int:
