@@ -28,6 +28,7 @@ import numpy as np
 
 from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
+from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
 from ..engine.errors import InPlaceError, TransformError, about, describe, refuse_left_behind
 from ..engine.graph import Leaf
@@ -334,11 +335,21 @@ def _become(x: Any, y: Any) -> Any:
         joined.note(x, y.level)
     if hooks.registered:
         hooks.keep_retaining(x, x.node, y.node)
-    x._data, x.node = y._data, y.node
+    x._data, x.node = _lying_as(x._data, y._data), y.node
     if y.level:
         x.__class__ = type(y)
         x._grad = y._grad  # where a dual number has its tangent
     return x
+
+
+def _lying_as(before: Any, after: Any) -> Any:
+    """The new array in the old one's memory order, as after a write that is not recorded.
+
+    The memory order decides in which order a sum adds, and so its last bits.
+    """
+    if isinstance(before, InPlace) or isinstance(after, InPlace) or 0 in before.strides:
+        return after
+    return in_memory_order(after, before.strides) if before.shape == after.shape else after
 
 
 def _keep_history(x: Any, y: Any) -> None:

@@ -60,7 +60,8 @@ def setitem(x, value, *, index):
     gx = g with zeros at `index` ;  gvalue = g[index], for the writes that have won.
     """
     xp = array_module(x)
-    y = xp.array(x, order="C")  # a scalar, as a cotangent may be, has a copy() that takes no item
+    # in x's memory order; a scalar, as a cotangent may be, has a copy() that takes no item
+    y = xp.array(x, order="K")
     write_at(y, plain_key(index, xp), value)
     return y
 
