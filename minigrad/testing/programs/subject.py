@@ -33,6 +33,12 @@ class Subject:
     def xs(self) -> Arrays:
         return self.function.xs
 
+    def is_defined_at(self, xs: Arrays) -> bool:
+        """Whether values and gradients are finite there: a leaf that moves may leave a domain."""
+        with np.errstate(all="ignore"):
+            found = [*self.function.value(xs), *self.function.vjp(xs, self.vs)]
+        return all(np.isfinite(y).all() for y in found)
+
     def with_globals(self, **others: Any) -> Function:
         """The same program with other meanings of some global names."""
         return Function(with_globals_of(self.program, others), self.xs)

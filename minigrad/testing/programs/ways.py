@@ -114,6 +114,8 @@ def _vmapped(s: Subject) -> None:
     """vmap over the gradient against one example after the other."""
     s = s.in_double()
     points = [s.xs, [x + 0.01 * u for x, u in zip(s.xs, s.us, strict=True)]]
+    if not s.is_defined_at(points[1]):
+        raise Refused("the second example lies outside the program's domain")
     batches = [Tensor(np.stack(pair)) for pair in zip(*points, strict=True)]
     vs = tuple(map(Tensor, s.vs))
 
