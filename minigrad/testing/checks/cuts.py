@@ -24,8 +24,12 @@ from .base import check
 from .nearness import same_bits
 from .special import special_values
 
+_OURS = "minigrad.testing.samples"
 _DTYPES = ("float64", "float32", "complex128")
 _SIZE = (1 << 15) + 4107  # elements: beyond the sizes from which rules take other steps
+# From 256 KiB on NumPy computes g * p as p * g where p is a temporary array, and a complex product
+# has other bits in the other order. Our rules prevent that; one that is written in NumPy need not.
+_NOT_TURNED = 16_000  # complex numbers of users' ops: fewer than that
 FEWER = 1 << 13  # of an op that takes longer than this much processor time for so many, these
 _LONGEST = 0.02
 _CUTS = (0, 1, 8, 11, 300, 556, 1600, 6000, 15000)  # between sizes at which steps change, and odd
@@ -47,7 +51,9 @@ def k30(spec: OpSpec, context: Context) -> int:
         raise DoesNotApply("not elementwise")
     count = 0
     for dtype in _DTYPES:
-        case = _case(spec, context, dtype, _SIZE) if dtype in spec.dtypes else None
+        turned = dtype == "complex128" and not spec.module.startswith(_OURS)
+        size = _NOT_TURNED if turned else _SIZE
+        case = _case(spec, context, dtype, size) if dtype in spec.dtypes else None
         if case is None:
             continue
         whole = case.computed()
