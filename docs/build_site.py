@@ -43,7 +43,7 @@ ROOMS = {
     "tensors": (
         "Tensors and modes",
         ["tensor_api.create", "tensor_api.draws", "engine.tensor", "tensor_api.inplace",
-         "modes.hooks", "modes.recording", "modes.session", "engine.events", "modes.deterministic",
+         "modes.hooks", "modes.recording", "modes.session", "modes.scopes", "modes.deterministic",
          "backends.caches", "backends.random", "backends.pool", "engine.errors"],
     ),
     "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),

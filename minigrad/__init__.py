@@ -62,7 +62,7 @@ from .tensor_api.create import *
 from .custom.custom import Function, once_differentiable
 from .modes.deterministic import *
 from .tensor_api.draws import *
-from .engine.events import scope
+from .modes.scopes import scope
 from .custom.extension import extension, extensions
 from .modes.hooks import register_multi_grad_hook
 from .modes.recording import (

@@ -20,16 +20,12 @@ step, or "waiting" for another rank, in which this thread was from t0 to t1.
 While nobody listens an op reads one global for all this (see `modes.active`).
 """
 
-import functools
-import sys
 from collections.abc import Callable
-from operator import attrgetter
 from time import perf_counter_ns
-from types import CodeType, FrameType
 from typing import Any
 
+from ..backends import sites
 from ..backends.device import array_module
-from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from . import modes
 
@@ -113,130 +109,15 @@ def tell(method: str, *args: Any) -> None:
             handler(*args)
 
 
-class span:
-    """`with span("optimizer", "SGD", self):` reports the block to the listeners' `marked`."""
-
-    __slots__ = ("what", "name", "subject", "t0")
-
-    def __init__(self, what: str, name: str, subject: Any = None):
-        self.what, self.name, self.subject = what, name, subject
-
-    def __enter__(self) -> "span":
-        self.t0 = perf_counter_ns()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if listeners:
-            tell("marked", self.what, self.name, self.t0, perf_counter_ns(), self.subject)
-
-
-def spanned(what: str) -> Callable[[Callable], Callable]:
-    """Decorator of a method: each call is reported as a span with the class's name."""
-
-    def decorate(fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def told(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not listeners:
-                return fn(self, *args, **kwargs)
-            with span(what, type(self).__name__, self):
-                return fn(self, *args, **kwargs)
-
-        return told
-
-    return decorate
-
-
-_DEEPEST = 40  # frames of a captured stack
-_PACKAGE = __name__.partition(".")[0]
-_OWN_PACKAGES = {_PACKAGE, "numpy"}
-_known: dict[Any, bool] = {}  # module name -> whether it is ours: splitting a name costs 0.1 µs
-
-
-def _is_own(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__")
-    own = _known.get(name)
-    if own is None:
-        own = _known[name] = str(name).partition(".")[0] in _OWN_PACKAGES
-    return own
-
-
 def capture_origin(skip: int = 1) -> tuple:
-    """(code, instruction, scope) of the user's line that is running.
+    """(code, instruction, scope) of the user's line that is running; sites.py reads it later.
 
-    Only the code object and the instruction's offset are kept, which takes 0.15 µs; the line number
-    is looked up when needed (`site_of`). skip: how many frames are known to be the library's own.
-    Fewer frames to look at is worth a higher number: Python makes an object of each.
+    skip: how many frames are known to be the library's own.
     """
-    frame = sys._getframe(skip)
-    while _is_own(frame) and (outer := frame.f_back) is not None:
-        frame = outer
-    return frame.f_code, frame.f_lasti, modes.state.scope
+    return *sites.calling_line(skip + 1), modes.state.scope
 
 
-def capture_stack(depth: int = _DEEPEST) -> tuple:
-    """An origin followed by the calling frames: (code, instruction, scope, *frames).
-
-    Each frame is (code, instruction), innermost first, without those of the library and of NumPy.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    frames = []
-    while frame is not None and len(frames) < depth:
-        if not _is_own(frame):
-            frames.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    if not frames:
-        return capture_origin()
-    return (*frames[0], modes.state.scope, *frames)
-
-
-def stack_of(origin: tuple | None) -> list[tuple[str, int, str]]:
-    """(file, line, function) of the frames of a captured stack, innermost first."""
-    frames = () if origin is None else origin[3:] or (origin[:2],)
-    return [(code.co_filename, _line_of(code, at), code.co_qualname) for code, at in frames]
-
-
-def site_of(origin: tuple | None) -> dict[str, Any] | None:
-    """{file, line, function} of a captured origin."""
-    if origin is None:
-        return None
-    code, instruction = origin[:2]
-    return {
-        "file": code.co_filename,
-        "line": _line_of(code, instruction),
-        "function": code.co_qualname,
-    }
-
-
-def _line_of(code: CodeType, instruction: int) -> int:
-    for start, stop, line in code.co_lines():
-        if start <= instruction < stop and line is not None:
-            return line
-    return code.co_firstlineno
-
-
-class scope:
-    """`with mg.scope("encoder"):` names a part of the program in profiles and graphs.
-
-    Scopes nest ("model/conv1") and follow each op into its backward.
-    """
-
-    def __init__(self, name: str):
-        self.name = name
-        self._outer = modes.Outer()
-
-    def __enter__(self) -> "scope":
-        own = modes.state.__dict__
-        outer = own["scope"]
-        self._outer.stack.append((outer, perf_counter_ns() if listeners else None))
-        own["scope"] = f"{outer}/{self.name}" if outer else self.name
-        return self
-
-    @left_always(attrgetter("_outer.depth"))
-    def __exit__(self, *exc: object) -> None:
-        outer, t0 = self._outer.stack[-1]
-        try:
-            if listeners and t0 is not None:
-                tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
-        finally:  # a listener may fail, or be interrupted as it writes
-            modes.state.__dict__["scope"] = outer
-            self._outer.stack.pop()
+def capture_stack(depth: int = sites.DEEPEST) -> tuple:
+    """An origin followed by the calling frames: (code, instruction, scope, *frames)."""
+    frames = sites.calling_frames(depth)
+    return *frames[0], modes.state.scope, *frames

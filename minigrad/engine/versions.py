@@ -21,6 +21,7 @@ import numpy as np
 
 from ..backends.device import is_contiguous
 from ..backends.locks import Lock
+from ..backends.sites import site_of
 from . import events
 from .errors import InPlaceError, about
 from .graph import next_number
@@ -183,7 +184,7 @@ def refuse_if_changed(
     if found is None:
         return
     then, now, surely, what, origin = found
-    site = events.site_of(origin) or {}
+    site = site_of(origin) or {}
     doubt = "" if surely else ", or other elements in its range of memory were"
     raise InPlaceError(
         f"{op}: {'its result' if argument == 'y' else f'its argument {argument!r}'} "

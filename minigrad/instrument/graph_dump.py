@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..backends.device import device_of
-from ..engine import events
+from ..backends.sites import site_of
 from ..engine.errors import describe
 from ..engine.graph import Leaf, Port, reachable
 from ..engine.tensor import Tensor, raw
@@ -248,7 +248,7 @@ def _node_record(node: Any, slots: list[int], known: Known) -> dict[str, Any]:
 
 def _site(origin: tuple | None) -> dict[str, Any] | None:
     """The user's line that made a node, with its text where the file can still be read."""
-    site = events.site_of(origin)
+    site = site_of(origin)
     if site is not None:
         text = linecache.getline(site["file"], site["line"]).strip()
         if text:

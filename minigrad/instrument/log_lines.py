@@ -6,8 +6,8 @@ import threading
 from types import CodeType
 from typing import Any
 
+from ..backends.sites import site_of
 from ..backends.threads import Local, identity
-from ..engine import events
 from ..ops import work
 from .formats import json_text
 from .reading import digest_of
@@ -157,7 +157,7 @@ class Lines:
         """The number of a source line, which is looked up once for each instruction on it."""
         number = self._names.get((id(code), instruction))
         if number is None:
-            site = events.site_of((code, instruction, "")) or {}
+            site = site_of((code, instruction, "")) or {}
             number = self._number(("site", *site.values()), lines)
             self._write_source(site.get("file", ""), lines)
             self._codes.append(code)  # so that its id stays its own

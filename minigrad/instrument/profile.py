@@ -18,6 +18,7 @@ import numpy as np
 
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
+from ..backends.sites import site_of
 from ..backends.threads import identity
 from ..engine import events, modes
 from ..engine.graph import Leaf
@@ -312,7 +313,7 @@ class profile(metaclass=CalledFirst):
 
 
 def _place(origin: tuple | None) -> str:
-    site = events.site_of(origin)
+    site = site_of(origin)
     return f"{site['file']}:{site['line']}" if site else ""
 
 

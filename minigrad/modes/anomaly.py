@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.leaving import left_always
+from ..backends.sites import stack_of
 from ..backends.threads import Local
 from ..engine import events, modes
 from ..engine.errors import AnomalyError, InPlaceError, about, describe
@@ -97,8 +98,8 @@ def explained(pull: Pull) -> Pull:
         try:
             return pull(node, g, plan)
         except Exception as error:
-            stacks = [(op, events.stack_of(origin)) for op, origin in _running.rule]
-            _explain(error, node, stacks, events.stack_of(called))
+            stacks = [(op, stack_of(origin)) for op, origin in _running.rule]
+            _explain(error, node, stacks, stack_of(called))
             raise
         finally:
             _running.rule = outer
@@ -151,7 +152,7 @@ def _judge(mode: detect_anomaly, kind: str, op: str, node: Any, inputs: tuple, y
         return
     bad = np.isnan(y) if value == "NaN" else np.isinf(y)
     first = tuple(int(i) for i in np.argwhere(bad)[0])
-    stack = events.stack_of(node.origin if kind == "backward" else events.capture_stack())
+    stack = stack_of(node.origin if kind == "backward" else events.capture_stack())
     what = f"the {'result' if kind == 'forward' else 'gradient for an argument'}, {describe(y)},"
     came_in = (
         f" It came in: {'an argument' if kind == 'forward' else 'the incoming gradient'}, "
@@ -215,7 +216,7 @@ def _refuse_changed_arrays(node: Any) -> None:
                 f"{node.op.name}: {what}, {describe(array)}, which its derivative needs, was "
                 "changed after the call through NumPy's memory (the array itself, x.data or "
                 "x.numpy()); pass a copy, or change a copy. The forward was "
-                f"{_called(events.stack_of(node.origin))}",
+                f"{_called(stack_of(node.origin))}",
                 op=node.op.name, argument=name, **about(array),
             )  # fmt: skip
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.fingerprint import fingerprint
-from ..engine import events, versions
+from ..backends.sites import site_of
+from ..engine import versions
 from ..engine.errors import CheckpointError
 from ..engine.graph import Leaf
 from ..engine.tensor import Tensor
@@ -156,6 +157,6 @@ def listed(steps: list) -> str:
 
 def _lines(steps: list) -> Iterator[str]:
     for turn, (op, shapes, origin) in enumerate(steps):
-        site = events.site_of(origin) if origin is not None else None
+        site = site_of(origin) if origin is not None else None
         where = f"   {site['file']}:{site['line']}" if site else ""
         yield f"  {turn}: {op} {shapes}{where}"

@@ -19,6 +19,7 @@ from ..engine.graph import Leaf
 from ..engine.passes import Pull
 from ..engine.tensor import Tensor, raw
 from . import hooks
+from .scopes import span
 
 
 def any_in(order: list) -> bool:
@@ -116,7 +117,7 @@ def _run(fn: Callable, *args: Any) -> Any:
     try:
         if not events.listeners:
             return fn(*args)
-        with events.span("hook", name):
+        with span("hook", name):
             return fn(*args)
     except StopIteration as error:
         raise HookError(f"the hook {name} raised StopIteration; catch it there") from error

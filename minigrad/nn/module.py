@@ -10,6 +10,7 @@ from ..engine import events
 from ..engine.errors import describe
 from ..engine.help import SignatureOfInit, telling
 from ..engine.tensor import Tensor
+from ..modes.scopes import scope
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
 from .named import is_of_library, keywords_of_layer, of_layer
@@ -64,7 +65,7 @@ class Module(ModuleHooks, ModuleState):
             kwargs = keywords_of_layer(self.forward, kwargs)
         try:
             if events.listeners:
-                with events.scope(self._scope or type(self).__name__):
+                with scope(self._scope or type(self).__name__):
                     return call(*args, **kwargs)
             return call(*args, **kwargs)
         except (TypeError, ValueError, AttributeError, IndexError) as error:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from ..backends.device import as_operand
 from ..backends.dtypes import WITHOUT_DTYPE
 from ..backends.leaving import left_always
+from ..backends.sites import site_of
 from ..engine import events, modes, versions
 from ..engine.errors import TapeError, about, describe
 from ..engine.graph import Leaf, Port, with_leaves
@@ -91,7 +92,7 @@ class Entry:
     @property
     def site(self) -> dict[str, Any] | None:
         """{file, line, function} of the user's line that made the call."""
-        return events.site_of(self.origin)
+        return site_of(self.origin)
 
     def __repr__(self) -> str:
         return f"{', '.join(map(repr, self.outputs))} = {call_text(self)}"

@@ -11,9 +11,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import events, modes
-from minigrad.engine.events import scope
 from minigrad.instrument import event_log, log_lines
 from minigrad.instrument.formats import EventReader
+from minigrad.modes.scopes import scope
 
 SCHEMA = json.loads(
     resources.files("minigrad.instrument").joinpath("events.schema.json").read_text()

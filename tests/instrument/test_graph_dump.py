@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.events import listen, scope, unlisten
+from minigrad.engine.events import listen, unlisten
 from minigrad.engine.primitive import Primitive, primitive
 from minigrad.instrument import dump_graph, graph_dict, record_backward
 from minigrad.instrument.formats import read_graph
+from minigrad.modes.scopes import scope
 
 SCHEMA = json.loads(
     resources.files("minigrad.instrument").joinpath("graph.schema.json").read_text()

@@ -6,9 +6,9 @@ import jsonschema
 import numpy as np
 
 import minigrad as mg
-from minigrad.engine.events import scope
 from minigrad.instrument import event_log
 from minigrad.instrument.speedscope import MAX_DEPTH, write_folded, write_sampled, write_speedscope
+from minigrad.modes.scopes import scope
 
 
 def recorded(tmp_path):

@@ -13,10 +13,10 @@ from minigrad_profiler.cli import main
 from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
-from minigrad.engine.events import scope
 from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.table import cells
+from minigrad.modes.scopes import scope
 
 
 @pytest.fixture

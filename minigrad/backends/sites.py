@@ -1,0 +1,69 @@
+"""Source sites: which line of the user's program is running, kept cheaply and looked up later."""
+
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+DEEPEST = 40  # frames of a captured stack
+_PACKAGE = __name__.partition(".")[0]
+_OWN_PACKAGES = {_PACKAGE, "numpy"}
+_known: dict[Any, bool] = {}  # module name -> whether it is ours: splitting a name costs 0.1 µs
+
+
+def _is_own(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    own = _known.get(name)
+    if own is None:
+        own = _known[name] = str(name).partition(".")[0] in _OWN_PACKAGES
+    return own
+
+
+def calling_line(skip: int = 1) -> tuple:
+    """(code, instruction) of the user's line that is running.
+
+    Only the code object and the instruction's offset are kept, which takes 0.15 µs; the line number
+    is looked up when needed (`site_of`). skip: how many frames are known to be the library's own.
+    Fewer frames to look at is worth a higher number: Python makes an object of each.
+    """
+    frame = sys._getframe(skip)
+    while _is_own(frame) and (outer := frame.f_back) is not None:
+        frame = outer
+    return frame.f_code, frame.f_lasti
+
+
+def calling_frames(depth: int = DEEPEST) -> list[tuple]:
+    """(code, instruction) of the frames that led here, innermost first, without those of the
+    library and of NumPy; where there are no others, of the outermost one.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    frames = []
+    while frame is not None and len(frames) < depth:
+        if not _is_own(frame):
+            frames.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return frames or [calling_line()]
+
+
+def stack_of(origin: tuple | None) -> list[tuple[str, int, str]]:
+    """(file, line, function) of the frames of a captured stack, innermost first."""
+    frames = () if origin is None else origin[3:] or (origin[:2],)
+    return [(code.co_filename, _line_of(code, at), code.co_qualname) for code, at in frames]
+
+
+def site_of(origin: tuple | None) -> dict[str, Any] | None:
+    """{file, line, function} of a captured origin (code, instruction, ...)."""
+    if origin is None:
+        return None
+    code, instruction = origin[:2]
+    return {
+        "file": code.co_filename,
+        "line": _line_of(code, instruction),
+        "function": code.co_qualname,
+    }
+
+
+def _line_of(code: CodeType, instruction: int) -> int:
+    for start, stop, line in code.co_lines():
+        if start <= instruction < stop and line is not None:
+            return line
+    return code.co_firstlineno
