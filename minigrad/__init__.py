@@ -73,9 +73,10 @@ from .modes.recording import (
     no_grad,
     set_grad_enabled,
 )
-from .engine.primitive import composite, elementwise, primitive
+from .engine.primitive import elementwise, primitive
+from .tensor_api.composite import composite
 from .modes.saving import is_recomputing
-from .engine.help import absences as _absences, stand_in as _stand_in
+from .tensor_api.help import absences as _absences, stand_in as _stand_in
 from .modes.session import Session, clear_grads
 from .engine.tensor import Tensor
 from .modes.anomaly import detect_anomaly

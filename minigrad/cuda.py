@@ -14,7 +14,7 @@ from typing import Any
 from .backends import cublas
 from .backends import device as _device
 from .backends.device import DeviceError, Transfers
-from .engine.help import absences as _absences
+from .tensor_api.help import absences as _absences
 
 __all__ = [
     "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "capture", "current_device",

@@ -4,8 +4,6 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
-from .engine.help import absences as _absences
-from .engine.help import teaching
 from .engine.tensor import Tensor
 from .ops.fft import (
     fft,
@@ -25,6 +23,8 @@ from .ops.fft import (
     rfft2,
     rfftn,
 )
+from .tensor_api.help import absences as _absences
+from .tensor_api.help import teaching
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .engine.help import absences as _absences
-from .engine.help import teaching
 from .engine.registry import numpy_table, op
 from .ops.calculus import cross
 from .ops.einsum import multi_dot
@@ -48,6 +46,8 @@ from .ops.matmul import matmul, outer, tensordot, vecdot
 from .ops.matvec import matvec, vecmat
 from .ops.reduce import norm, vector_norm
 from .ops.shape import matrix_transpose
+from .tensor_api.help import absences as _absences
+from .tensor_api.help import teaching
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig",

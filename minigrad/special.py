@@ -10,8 +10,6 @@ mg.special.erf(t), recorded. scipy.special.logsumexp and softmax are not ufuncs;
 
 from typing import Any
 
-from .engine.help import absences as _absences
-from .engine.help import teaching
 from .engine.registry import op, scipy_table
 from .ops import (
     cbrt,
@@ -119,6 +117,8 @@ from .ops.elementwise.spherical import (
     spherical_kn,
     spherical_yn,
 )
+from .tensor_api.help import absences as _absences
+from .tensor_api.help import teaching
 
 expit, log_expit, psi, jn, kn, yn = sigmoid, logsigmoid, digamma, jv, kv, yv
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from . import special
-from .engine.help import absences as _absences
 from .engine.registry import op
 from .ops.elementwise.probability import normal_density, two_powers
 from .stats_base import (
@@ -34,6 +33,7 @@ from .stats_base import (
 from .stats_of_counts import bernoulli, poisson
 from .stats_of_students import t
 from .stats_of_vectors import dirichlet, multivariate_normal
+from .tensor_api.help import absences as _absences
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",

@@ -10,8 +10,8 @@ for x, target in batches:
     scaler.update()
 """
 
-from ..engine.help import absences as _absences
 from ..modes.autocast import CastEvent, autocast, is_autocast_enabled
+from ..tensor_api.help import absences as _absences
 from .scaler import GradScaler
 
 __all__ = ["CastEvent", "GradScaler", "autocast", "is_autocast_enabled"]

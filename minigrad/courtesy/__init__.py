@@ -5,16 +5,17 @@ hints.py      what an error may add: the mistake behind it
 spelling.py   names and arguments of PyTorch and NumPy that are called something else here
 options.py    options held against their annotations
 
-Importing it puts these in the places of engine/help.py's plain ones.
+Importing it puts these in the places of the plain ones of engine/help.py and tensor_api/help.py.
 """
 
-from ..engine import help as _help
+from ..engine import help as _engines
+from ..tensor_api import help as _calls
 from . import explain, hints, options, spelling
 
-_help.install(
-    explain=explain.explain, taught=explain.taught, of_call=explain.of_call,
-    teaching=explain.teaching, untaught=explain.untaught, telling=explain.telling,
-    unfit=explain.unfit, Told=explain.Told, Checked=explain.Checked, held=options.held,
+_engines.install(explain=explain.explain, taught=explain.taught, held=options.held)
+_calls.install(
+    of_call=explain.of_call, teaching=explain.teaching, untaught=explain.untaught,
+    telling=explain.telling, unfit=explain.unfit, Told=explain.Told, Checked=explain.Checked,
     Options=options.Options, no_operand=hints.no_operand, several_tensors=hints.several_tensors,
     stand_in=spelling.Elsewhere.stand_in, absences=spelling.absences,
     Elsewhere=spelling.Elsewhere, INSTEAD_OF=spelling.INSTEAD_OF,

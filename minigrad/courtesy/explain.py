@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.device import DeviceError, ErrorAbout, OperandError, device_of
 from ..engine import registry
 from ..engine.errors import MinigradError, call_text, describe, named_arguments, refuse_left_behind
-from ..engine.help import SignatureOfInit
+from ..tensor_api.help import SignatureOfInit
 from .hints import arrays_in, hint_of_op, no_operand, our_name
 from .options import Options
 from .spelling import argument_here

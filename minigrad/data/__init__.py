@@ -1,6 +1,6 @@
 """Data: data sets, batches, and real data that needs no network."""
 
-from ..engine.help import absences as _absences
+from ..tensor_api.help import absences as _absences
 from .bundled import load_digits, load_text
 from .collate import default_collate
 from .dataset import (

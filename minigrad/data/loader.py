@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import random
 from ..engine.errors import describe
-from ..engine.help import Checked
+from ..tensor_api.help import Checked
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .randomness import BATCH, ROW, START, STREAM, numbers_of, shared

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..engine.help import Told
+from ..tensor_api.help import Told
 
 
 def is_whole(value: Any) -> bool:

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
+from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_numbers, weak_scalars
 from ..custom.implementations import Extensible
 from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
 from . import events, modes
 from .errors import refuse_left_behind
 from .graph import Node, Port, link, next_number
-from .help import explain, held, operand, taught, teaching
+from .help import explain, held, operand, taught
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
@@ -336,17 +336,6 @@ def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **opt
     for function in numpy if isinstance(numpy, tuple) else (numpy,):
         numpy_table[function] = entry
     return entry
-
-
-def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
-    """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
-    if fn is None:
-        return lambda function: composite(function, numpy=numpy)
-    fn = plain_floats(fn)
-    registry.register(fn.__name__, fn)
-    for function in numpy if isinstance(numpy, tuple) else (numpy,):
-        numpy_table[function] = fn
-    return teaching(fn)  # calls inside the library go by the registry, to fn itself
 
 
 def linear(fn: Callable | None = None, **options: Any) -> Any:

@@ -11,13 +11,13 @@ from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from ..modes.hooks import TensorHooks
 from ..tensor_api.assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
+from ..tensor_api.help import Elsewhere, stand_in
 from ..tensor_api.inplace import InPlace, set_values
 from ..tensor_api.numpy_protocol import array_function, array_ufunc, no_mask, warn_of_storing
 from ..tensor_api.show import tensor_bundle, tensor_html, tensor_text
 from . import modes
 from .errors import describe
 from .graph import Leaf, Node, freeze, leaf_of
-from .help import Elsewhere, stand_in
 from .registry import engine, op
 
 # The end of the error where a plain array would drop a derivative in silence.

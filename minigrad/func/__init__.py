@@ -15,7 +15,7 @@ equations        root, fixed_point, odeint: solutions with their derivatives
 Inside one call of these, tensors carry the level of the transform: see levels.py.
 """
 
-from ..engine.help import absences as _absences
+from ..tensor_api.help import absences as _absences
 from . import batch_rules
 from .batching import VmapWarning, vmap
 from .control import associative_scan, cond, fori_loop, scan, switch, while_loop

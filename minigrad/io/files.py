@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import FormatError
-from ..engine.help import teaching
 from ..tensor_api import create
+from ..tensor_api.help import teaching
 from . import npz, tensors
 from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild

@@ -1,6 +1,6 @@
 """Modules and layers: parameters, their names, and how they are initialised."""
 
-from ..engine.help import absences as _absences
+from ..tensor_api.help import absences as _absences
 from . import functional, init, utils
 from .activation import *
 from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss

@@ -16,8 +16,8 @@ import numpy as np
 from ..backends.caches import cached
 from ..backends.dtypes import is_truth
 from ..engine.errors import describe
-from ..engine.help import unfit
 from ..engine.tensor import Tensor
+from ..tensor_api.help import unfit
 
 _OURS = __name__.rpartition(".")[0]
 _CALLED_THEN = "A layer is made with its options, and then called with tensors: nn.{0}(...)(x)"

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.help import absences as _absences
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops import (
@@ -83,6 +82,7 @@ from ..ops.loss.margins import multilabel_margin as multilabel_margin_loss
 from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_loss
 from ..ops.loss.margins import soft_margin as soft_margin_loss
 from ..tensor_api import create, draws
+from ..tensor_api.help import absences as _absences
 from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..backends.dtypes import plain_floats
 from ..engine.errors import describe
-from ..engine.help import Options, no_operand, of_call, several_tensors, taught, untaught
+from ..engine.help import taught
 from ..engine.primitive import Primitive
 from ..engine.signature import in_own_names
+from ..tensor_api.help import Options, no_operand, of_call, several_tensors, untaught
 
 # PyTorch's name -> ours; the two of one axis are taken in either spelling.
 _OURS = {

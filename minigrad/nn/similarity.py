@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from ..engine.help import teaching
 from ..engine.registry import op
 from ..engine.tensor import Tensor
 from ..ops.axes import array_like, widen
 from ..ops.scaling import overflows, power_of_two
+from ..tensor_api.help import teaching
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import composite, elementwise, primitive
+from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from . import logistic, normal
 from .axes import array_like, axis_of, widen
 from .blocks import blockwise, scratch

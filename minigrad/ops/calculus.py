@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import NUMBERS, common_dtype, is_differentiable, weak_scalars
-from ..engine.primitive import composite, multilinear, primitive
+from ..engine.primitive import multilinear, primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import (
     array_beside,
     array_like,

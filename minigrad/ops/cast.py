@@ -9,8 +9,9 @@ import numpy as np
 
 from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..engine.primitive import composite, linear, primitive
+from ..engine.primitive import linear, primitive
 from ..engine.tensor import Tensor
+from ..tensor_api.composite import composite
 from .axes import array_like
 from .batching import one_more_axis
 

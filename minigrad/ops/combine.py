@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..engine.primitive import composite, linear
+from ..engine.primitive import linear
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import (
     array_beside,
     array_like,

@@ -10,8 +10,9 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of
 from ..backends.dtypes import accumulator
-from ..engine.primitive import composite, linear, primitive
+from ..engine.primitive import linear, primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, constant_like
 from .batching import behind, full, one_more_of_all
 from .elementwise.selection import keep

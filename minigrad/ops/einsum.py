@@ -16,8 +16,9 @@ from ..backends.device import plain_array
 from ..backends.dtypes import accumulator, common_dtype
 from ..backends.optional import optional
 from ..engine.errors import describe
-from ..engine.primitive import composite, multilinear
+from ..engine.primitive import multilinear
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, in_wide
 from .matmul import product
 

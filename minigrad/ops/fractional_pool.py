@@ -12,9 +12,9 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..backends.dtypes import accumulator, is_floating
-from ..engine.primitive import composite
 from ..engine.registry import op
 from ..engine.tensor import raw
+from ..tensor_api.composite import composite
 from ..tensor_api.create import rand
 from .axes import array_beside, array_like, constant_like
 from .elementwise.support import ordered

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import composite, primitive
+from ..engine.primitive import primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, constant_like, module_of, widen
 from .batching import one_more_axis
 from .elementwise.selection import constant_in

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator
-from ..engine.primitive import composite, linear
+from ..engine.primitive import linear
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like
 from .batching import apart, merged
 from .windows import Windows, columns, per_axis, windows

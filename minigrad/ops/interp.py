@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype
-from ..engine.primitive import composite
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_beside, array_like, widen
 from .elementwise.support import with_fractions
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import composite
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, axes_of, module_of
 
 __all__ = ["block", "meshgrid", "rot90", "vander"]

@@ -12,8 +12,9 @@ import numpy as np
 from ..backends import blas
 from ..backends.cuts import BUFFER, small_buffer
 from ..backends.dtypes import accumulator, common_dtype
-from ..engine.primitive import composite, multilinear, primitive
+from ..engine.primitive import multilinear, primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import axis_of, both_arrays, sum_to
 from .batching import needs_axes
 from .blocks import take_steps

@@ -6,8 +6,8 @@ pool.py has these primitives, pool_axes.py the form for large windows.
 from math import prod
 from typing import Any
 
-from ..engine.primitive import composite
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from . import pool_axes
 from .axes import array_like, as_floating
 from .elementwise.support import ordered

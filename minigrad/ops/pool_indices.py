@@ -12,7 +12,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
-from ..engine.primitive import composite, linear, primitive
+from ..engine.primitive import linear, primitive
+from ..tensor_api.composite import composite
 from .axes import array_beside, array_like
 from .batching import one_more_of_all
 from .index.scattering import along_key, last_writes, write_at

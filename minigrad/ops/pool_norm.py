@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import composite
 from ..engine.registry import op
 from ..engine.tensor import raw
+from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, widen
 from .pool_calls import windows_of
 from .scaling import is_lost, is_normal, overflow_ignored, power_of_two

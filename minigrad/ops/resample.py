@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import lowest
-from ..engine.primitive import composite
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, module_of, widen
 from .elementwise.support import ordered
 from .grid import cubic_weights

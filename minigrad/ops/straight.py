@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import composite, elementwise, primitive
+from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
+from ..tensor_api.composite import composite
 from .axes import array_like, widen
 from .blocks import scratch
 from .elementwise.selection import choose, clip, keep

@@ -1,6 +1,6 @@
 """Optimizers: they change parameters in place from the gradients that a backward has left."""
 
-from ..engine.help import absences as _absences
+from ..tensor_api.help import absences as _absences
 from . import lr_scheduler, swa_utils
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.help import Checked
+from ..tensor_api.help import Checked
 from .arguments import at_least_zero, loads_whole, require_state
 from .optimizer import Group, Optimizer
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import refuse_out
-from ..engine.help import teaching
 from ..engine.registry import chosen_table, op
+from .help import teaching
 from .more_methods import MoreMethods, documented
 
 

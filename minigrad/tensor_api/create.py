@@ -21,10 +21,10 @@ from ..backends.device import (
 )
 from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
 from ..engine import modes
-from ..engine.help import teaching
 from ..engine.registry import numpy_table, op
 from ..engine.tensor import Tensor
 from .assigned import is_mapped, values_of
+from .help import teaching
 
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",

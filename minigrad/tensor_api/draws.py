@@ -12,10 +12,10 @@ from ..backends import random
 from ..backends.device import to_host
 from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
 from ..engine.errors import TransformError
-from ..engine.help import teaching
 from ..engine.registry import op
 from ..engine.tensor import Tensor, raw
 from .create import Shape, as_tensor, drawn, rand, randn, tensor
+from .help import teaching
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "poisson", "rand_like", "randint", "randint_like",

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..backends.device import OperandError
 from ..engine.errors import refuse_out
-from ..engine.help import teaching
 from ..engine.registry import op
 from .axis_methods import AxisMethods
+from .help import teaching
 from .more_methods import documented
 
 

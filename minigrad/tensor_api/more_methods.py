@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..engine.errors import refuse_out
-from ..engine.help import of_call, teaching
 from ..engine.registry import op
+from .help import of_call, teaching
 
 Kind = TypeVar("Kind", bound=type)
 _NAMES = """

@@ -17,9 +17,9 @@ from ..backends.caches import cached
 from ..backends.device import NO_MASKS
 from ..backends.dtypes import bfloat16
 from ..engine import modes
-from ..engine.help import INSTEAD_OF, of_call
 from ..engine.registry import chosen_table, numpy_table, op, scipy_table
 from ..engine.versions import note_write
+from .help import INSTEAD_OF, of_call
 
 
 def _array(x: Any) -> Any:

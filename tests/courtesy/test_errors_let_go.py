@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.primitive import Primitive, composite
+from minigrad.engine.primitive import Primitive
+from minigrad.tensor_api.composite import composite
 
 
 def _fails(error):

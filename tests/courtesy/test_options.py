@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.help import Options
+from minigrad.tensor_api.help import Options
 
 F = mg.nn.functional
 X = mg.ones(2, 3)

@@ -7,9 +7,9 @@ channel: an affine map, which goes into the weight and the bias of the layer bef
 import copy
 from typing import Any
 
-from ...engine.help import absences as _absences
 from ...engine.registry import op
 from ...engine.tensor import Tensor
+from ...tensor_api.help import absences as _absences
 from ..parameter import Parameter
 
 __all__ = [

@@ -4,9 +4,9 @@ from typing import Any
 
 from ...backends.dtypes import accumulator
 from ...engine.errors import describe
-from ...engine.help import teaching
-from ...engine.primitive import composite
 from ...engine.registry import op
+from ...tensor_api.composite import composite
+from ...tensor_api.help import teaching
 from ..axes import array_like, as_floating, constant_array, module_of
 
 __all__ = ["rotary", "rotary_angles"]

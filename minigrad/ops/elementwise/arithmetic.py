@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, elementwise, primitive
+from ...engine.primitive import elementwise, primitive
+from ...tensor_api.composite import composite
 from ..axes import in_wide, widen
 from .selection import keep
 from .support import recorded, with_fractions, zero

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
+from ...tensor_api.composite import composite
 from ..axes import widen
 from .selection import keep
 from .support import in_float32, number, special_function

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...engine.primitive import composite, elementwise, primitive
+from ...engine.primitive import elementwise, primitive
+from ...tensor_api.composite import composite
 from ..axes import constant_array, widen
 from .support import zero
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable, is_floating
-from ...engine.primitive import composite, linear, primitive
+from ...engine.primitive import linear, primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like
 from .selection import keep
 from .support import ordered

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, elementwise, primitive
+from ...engine.primitive import elementwise, primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like
 from .compare import bitwise_invert, bitwise_left_shift, bitwise_right_shift
 

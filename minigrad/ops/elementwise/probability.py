@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_floating
-from ...engine.primitive import composite, elementwise, primitive
+from ...engine.primitive import elementwise, primitive
 from ...engine.tensor import raw
+from ...tensor_api.composite import composite
 from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log

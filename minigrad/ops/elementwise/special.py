@@ -10,7 +10,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import is_differentiable
-from ...engine.primitive import composite, elementwise, primitive
+from ...engine.primitive import elementwise, primitive
+from ...tensor_api.composite import composite
 from .. import logistic, normal
 from ..axes import module_of
 from ..in_place import filled_by

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of, sum_to
 from ..batching import behind, needs_axes
 from ..elementwise.selection import keep

@@ -7,9 +7,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import is_number, require_fit
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
 from ...engine.tensor import raw
+from ...tensor_api.composite import composite
 from ...tensor_api.methods import each_of
 from ..axes import array_beside, array_like, both_arrays, goes_into, module_of, sum_to
 from ..batching import full

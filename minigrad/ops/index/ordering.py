@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, sortable
 from ..batching import along, full, of_none
 

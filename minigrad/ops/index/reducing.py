@@ -7,8 +7,9 @@ import numpy as np
 
 from ...backends.device import array_module, device_of, to_device, to_host
 from ...backends.dtypes import common_dtype, highest, is_floating, lowest
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import (
     array_like,
     axis_of,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, weak_scalars
-from ...engine.primitive import composite
 from ...engine.registry import op
 from ...engine.tensor import raw
+from ...tensor_api.composite import composite
 from ..axes import (
     array_beside,
     array_like,

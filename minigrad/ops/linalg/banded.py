@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, as_floating, constant_like, sum_to
 from .matrices import (
     as_columns,

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.device import array_module
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like
 from .matrices import adjoint, lapack, stack_batch
 

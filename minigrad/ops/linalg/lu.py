@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.device import array_module
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like
 from ..batching import one_more_axis
 from .matrices import (

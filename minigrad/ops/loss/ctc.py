@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
+from ...tensor_api.composite import composite
 from ..axes import array_beside, array_like, module_of, widen
 from ..batching import apart, full, merged
 from .reduction import check_reduction

@@ -15,9 +15,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
+from ...tensor_api.composite import composite
 from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
 from ..blocks import on_threads, scratch, spans

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype
-from ...engine.primitive import composite
 from ...engine.registry import op
 from ...engine.tensor import Tensor, raw
 from ...modes.autocast import in_float32
+from ...tensor_api.composite import composite
 from ..axes import (
     array_like,
     as_floating,

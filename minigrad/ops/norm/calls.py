@@ -7,8 +7,8 @@ import numpy as np
 
 from ...backends.dtypes import accumulator, finfo, is_floating, refuse_gradient
 from ...engine.errors import describe
-from ...engine.primitive import composite
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, constant_of_each, widen
 from .standardize import standardize
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, common_dtype
-from ...engine.primitive import composite, linear, primitive
+from ...engine.primitive import linear, primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import accumulate, axis_of, module_of, widen
 from ..batching import along, both_along
 

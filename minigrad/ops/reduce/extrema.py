@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
+from ...tensor_api.composite import composite
 from ..axes import keep_axes, widen
 from ..batching import along, reduction
 from ..row_sums import extremum_of_each_row, left_of, rows_along

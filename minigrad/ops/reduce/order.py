@@ -6,9 +6,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...backends.dtypes import common_dtype, is_differentiable
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...engine.tensor import Tensor
+from ...tensor_api.composite import composite
 from ..axes import (
     array_like,
     axes_of,

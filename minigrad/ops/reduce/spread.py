@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
-from ...engine.primitive import composite, primitive
+from ...engine.primitive import primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import accumulate, array_like, axes_of, count, keep_axes, widen
 from ..batching import reduction
 from ..elementwise.selection import constant_in

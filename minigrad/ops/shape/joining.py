@@ -7,8 +7,9 @@ import numpy as np
 
 from ...backends.dtypes import in_one_dtype, is_floating, resolve_dtype
 from ...engine.errors import describe
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of, both_arrays
 from ..batching import joining
 

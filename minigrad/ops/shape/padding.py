@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, constant_array, constant_like, number_in, widen
 from .borders import OPTION, bordered
 

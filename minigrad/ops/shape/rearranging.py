@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of, constant_array, module_of
 from ..batching import flat, reduction
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.caches import cached
-from ...engine.primitive import Primitive, composite
+from ...engine.primitive import Primitive
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of
 
 __all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ...engine.primitive import composite, linear
+from ...engine.primitive import linear
 from ...engine.registry import op
+from ...tensor_api.composite import composite
 from ..axes import array_like, axes_of, sum_to
 from ..batching import behind, in_examples
 from ..image_layout import in_rows

@@ -1,0 +1,20 @@
+"""Functions made of ops, which NumPy's functions may mean on tensors as they may an op."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..backends.dtypes import plain_floats
+from ..engine.registry import numpy_table
+from ..engine.registry import op as registry
+from .help import teaching
+
+
+def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
+    """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
+    if fn is None:
+        return lambda function: composite(function, numpy=numpy)
+    fn = plain_floats(fn)
+    registry.register(fn.__name__, fn)
+    for function in numpy if isinstance(numpy, tuple) else (numpy,):
+        numpy_table[function] = fn
+    return teaching(fn)  # calls inside the library go by the registry, to fn itself
