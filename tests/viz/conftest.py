@@ -15,15 +15,28 @@ from minigrad_viz.picture import picture_of
 from minigrad_viz.reader import graph_from
 
 
-def _load_dumps():
-    path = Path(__file__).with_name("dumps.py")
-    spec = importlib.util.spec_from_file_location("viz_test_dumps", path)
+def _load(name):
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"viz_test_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_DUMPS = _load_dumps()
+_DUMPS = _load("dumps")
+
+
+@pytest.fixture(scope="session")
+def recorded():
+    """recorded(name) -> the dump of a program in programs.py, made once."""
+    programs, made = _load("programs"), {"large": _DUMPS.wide_random(40_000)}
+
+    def dump(name):
+        if name not in made:
+            made[name] = getattr(programs, name)()
+        return made[name]
+
+    return dump
 
 
 @pytest.fixture(scope="session")
@@ -92,12 +105,15 @@ def contexts(browser):
 
 @pytest.fixture
 def open_page(browse, tmp_path):
-    """open_page(document) -> the loaded page of a document; see `browse`."""
+    """open_page(document) -> the loaded page of a document; see `browse`.
 
-    def load(document, dark=False, still=False, **how):
+    Every scope is open unless `depth` says otherwise; None leaves it to the page.
+    """
+
+    def load(document, dark=False, still=False, depth=0, size=None, **how):
         path = tmp_path / "graph.html"
-        path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
-        return browse(path, dark, still)
+        path.write_text(page_text(graph_from(document), "graph", depth, **how))
+        return browse(path, dark, still, size)
 
     return load
 
@@ -107,8 +123,10 @@ def browse(contexts):
     """browse(path) -> the loaded page; fails at the end on any error or request."""
     pages, trouble = [], []
 
-    def load(path, dark=False, still=False):
+    def load(path, dark=False, still=False, size=None):
         page = contexts(dark, still).new_page()
+        if size is not None:
+            page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
         pages.append(page)
         page.set_default_timeout(8_000)
         page.on("console", lambda message: trouble.append(message.text))

@@ -4,8 +4,9 @@ The rooms, in reading order: reader (file -> Graph), collapse + repeats (which n
 focus (a part of a graph), heat + critical (overlays), picture (Graph -> boxes and links), layering
 + ordering + layout (where each box stands), then one writer a format: svg, dot, mermaid, page
 (HTML); raster hands DOT to Graphviz; diff + structure compare graphs; render, commands and cli tie
-them together. In assets/ the page: model, layout, painters; recording, flow, dock, now and player
-are the step-through. In a notebook: `minigrad_viz.show(rec.graph)`.
+them together. In assets/ the page: model and tree (what folds), nest, layout and columns (places),
+first (what is open at first), painters; recording, flow, dock, now and player are the step-through.
+In a notebook: `minigrad_viz.show(rec.graph)`.
 """
 
 from typing import Any

@@ -15,7 +15,7 @@ from minigrad_viz.ordering import order_rows
 BOX_GAP = 26.0  # between two boxes of a row
 WAYPOINT_GAP = 12.0  # between two waypoints of a row
 ENTRY_GAP = 14.0  # between two arrowheads on a box
-ROW_GAP = 52.0  # between two rows: a label under the box, then the curve
+ROW_GAP = 46.0  # between two rows: a label under the box, then the curve
 LABEL_ROOM = 16.0  # under a box, for the label of what leaves it; the link begins below
 STUB = 18.0  # from a row's lower edge to where links may bend
 

@@ -19,6 +19,9 @@ _SCRIPTS = (
     "layout.js",
     "words.js",
     "model.js",
+    "tree.js",
+    "nest.js",
+    "columns.js",
     "paint.js",
     "bitmap.js",
     "panel.js",
@@ -28,6 +31,7 @@ _SCRIPTS = (
     "dock.js",
     "now.js",
     "player.js",
+    "first.js",
     "app.js",
     "hands.js",
 )
@@ -49,7 +53,7 @@ def page_text(
     """
     data = page_data(graph, title)
     found = find_repeats(graph) if repeats is None else repeats
-    data["repeats"] = [[repeat.title, repeat.copies - 1, repeat.folded] for repeat in found]
+    data["repeats"] = [[r.title, r.copies - 1, r.folded, r.length] for r in found]
     data["folded"] = bool(repeats)
     for at, (mark, note) in (marks or {}).items():
         data["nodes"][at] |= {"mark": mark, "note": shown(note, 60)}

@@ -54,59 +54,62 @@ class App {
 
   // -- what is folded ---------------------------------------------------------------------------
 
+  // What the address or the file says; else what can be read.
   firstClosed() {
-    const given = this.fromHash().get("closed");
+    const words = this.fromHash(), given = words.get("closed"), open = words.get("open");
     if (given !== null) return new Set(JSON.parse(given));
+    if (open !== null) {
+      const opened = new Set(JSON.parse(open));
+      return new Set(groupNames().filter((name) => !opened.has(name)));
+    }
     const closed = new Set(graph.closed.filter((scope) => scopes.has(scope)));
     if (graph.folded) for (const name of repeats.keys()) closed.add(name);
-    const close = (depth) => [...scopes.keys()].filter((scope) => scope.split("/").length === depth)
-      .forEach((scope) => closed.add(scope));
-    if (graph.depth) close(graph.depth);
-    else if (graph.nodes.length > CANVAS_FROM && !closed.size) {
-      close(1);
-      for (const name of repeats.keys()) closed.add(name);
-    }
+    for (const scope of scopes.keys())
+      if (graph.depth && scope.split("/").length === graph.depth) closed.add(scope);
+    this.chosenByPage = !closed.size && graph.depth === null;
+    return this.chosenByPage ? this.readable() : closed;
+  }
+
+  readable() {
+    const { closed, inner } = readableFolding(this.room());
+    this.inner = inner;
     return closed;
   }
 
   toggle(scope) {
     if (this.closed.has(scope)) this.closed.delete(scope);
     else this.closed.add(scope);
-    this.refold(scope);
+    this.refold();
+    const { boxes, frames } = this.scene, is = (one) => one.scope === scope;
+    this.lookAt(frames.find(is) || boxes.find(is));
   }
 
   foldAll() {
-    for (const scope of scopes.keys()) if (!scope.includes("/")) this.closed.add(scope);
-    for (const name of repeats.keys()) this.closed.add(name);
+    this.closed = new Set(groupNames());
     this.refold();
+    this.fit();
   }
 
   unfoldAll() {
     this.closed.clear();
     this.refold();
+    this.fit();
   }
 
-  // Lays out again and keeps what was under the eye where it was.
-  refold(scope) {
-    const inside = (node) => prefixes(node.scope).includes(scope);
-    const folded = repeats.get(scope);
-    const first = folded ? folded.members[0] : graph.nodes.findIndex(inside);
-    const anchor = this.chosen !== null ? this.chosen : first;
-    const { x, y, k } = this.view;
-    const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]];
-    const at = before && [x + before.x * k, y + before.y * k];
+  refold() {
+    this.chosenByPage = false;
     this.layOut();
-    if (!at) return this.fit();
-    const after = this.scene.boxes[this.scene.boxOf[anchor]];
-    this.view.x = at[0] - after.x * k;
-    this.view.y = at[1] - after.y * k;
-    this.paint();
     this.remember();
   }
 
+  // Words for which boxes leave room while stepping; null else.
+  room() {
+    return this.stepping ? gradientRoom(this.player.recording) : null;
+  }
+
   layOut() {
-    const room = this.stepping ? gradientRoom(this.player.recording) : null;
-    this.scene = buildScene(this.closed, room);
+    const space = pageSpace();
+    this.scene = buildScene(this.closed, this.room(), space && { ...space, inner: this.inner });
     warm(this.scene, $("heat").value);
     markPath(this.scene, this.path);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
@@ -129,9 +132,9 @@ class App {
   }
 
   reveal(at) {
-    const inside = this.scene.boxes[this.scene.boxOf[at]].scope;
-    if (inside) {
-      for (const scope of [...prefixes(graph.nodes[at].scope), inside]) this.closed.delete(scope);
+    if (this.scene.boxes[this.scene.boxOf[at]].group) {
+      for (let group = homes[at]; group.parent; group = group.parent)
+        this.closed.delete(group.name);
       this.layOut();
     }
     this.chosen = at;
@@ -204,6 +207,7 @@ class App {
 
   move(view) {
     Object.assign(this.view, view);
+    this.fitted = null;
     if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.drawView(); });
     clearTimeout(this.later);
     this.later = setTimeout(() => this.remember(), 250);
@@ -216,15 +220,38 @@ class App {
 
   fit() {
     const { clientWidth: w, clientHeight: h } = stage, { width, height } = this.scene;
-    const k = Math.min(1.25, (w - 60) / width, (h - 60) / height);
-    this.move({ k: Math.max(k, 0.001), x: (w - width * k) / 2, y: (h - height * k) / 2 });
+    const k = Math.max(zoomToFit(this.scene), 0.001);
+    this.move({ k, x: (w - width * k) / 2, y: (h - height * k) / 2 });
+    this.fitted = "fit";
   }
 
-  // The first look: the whole graph, or its top where the whole would be too small to read.
+  // The whole where its titles can be read, else its top at a size that can.
   begin() {
     this.fit();
-    const room = stage.clientWidth, { width } = this.scene, k = Math.min(0.8, (room - 60) / width);
-    if (this.view.k < k && k > 0.4) this.move({ k, x: (room - width * k) / 2, y: 30 });
+    const k = DETAIL, spare = stage.clientWidth - this.scene.width * k;
+    const left = Math.max(EDGE.x, spare / 2);
+    if (this.view.k < TITLES) this.move({ k, x: left, y: EDGE.y });
+    this.fitted = "begin";
+  }
+
+  // A box or frame that has just changed: with the whole, where that can be read.
+  lookAt(item) {
+    if (!item || zoomToFit(this.scene) >= TITLES) return this.fit();
+    const { clientWidth: wide, clientHeight: tall } = stage, { x, y, w, h } = item;
+    const k = Math.min(1, Math.max(TITLES, Math.min((wide - 80) / w, (tall - 80) / h)));
+    const left = w * k < wide ? wide / 2 - x * k : 40 - (x - w / 2) * k;
+    const top = h * k < tall ? tall / 2 - y * k : 40 - (y - h / 2) * k;
+    this.move({ k, x: left, y: top });
+  }
+
+  // The page has another size: what it chose itself it chooses anew, and what was fitted fits again.
+  resized() {
+    if (!stage.clientWidth) return;
+    if (!this.fitted) return this.drawView();
+    const look = this.fitted;
+    if (this.chosenByPage) this.closed = this.readable();
+    this.layOut();
+    this[look]();
   }
 
   centre(box) {
@@ -248,7 +275,9 @@ class App {
     const { x, y, k } = this.view, words = new URLSearchParams();
     words.set("at", [x, y, k].map((value) => Number(value.toPrecision(5))).join(","));
     if (this.chosen !== null) words.set("node", graph.nodes[this.chosen].id);
-    words.set("closed", JSON.stringify([...this.closed]));
+    const open = groupNames().filter((name) => !this.closed.has(name));
+    if (open.length < this.closed.size) words.set("open", JSON.stringify(open));
+    else words.set("closed", JSON.stringify([...this.closed]));
     words.set("theme", this.theme);
     if (this.stepping)
       words.set("step", `${this.player.axis},${Number(this.player.at.toFixed(4))}`);

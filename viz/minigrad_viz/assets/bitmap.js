@@ -5,7 +5,7 @@
 const MARGIN = 0.3; // of the stage, on each side
 const BADGE_INK = { right: "appeared", wrong: "bad", unsure: "changed", skipped: "quiet" };
 const SLICE = 7; // milliseconds of painting a frame
-const WORDS_FROM = 0.3, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
+const WORDS_FROM = 0.4, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
 
 // Whether a box, or a region given by its middle and size, lies in a part of the world.
 function overlaps({ x, y, w, h }, { left, top, right, bottom }) {
@@ -133,8 +133,42 @@ class CanvasPainter {
   }
 
   *paint(pen, seen, k) {
+    this.frames(pen, seen, k);
     yield* this.links(pen, seen, k);
     yield* this.boxes(pen, seen, k);
+    this.frameTitles(pen, seen, k);
+  }
+
+  frames(pen, seen, k) {
+    pen.lineWidth = Math.max(1, 0.6 / k);
+    pen.strokeStyle = this.colour("scope-rim");
+    for (const frame of this.scene.frames) {
+      if (!frame.outer || !overlaps(frame, seen)) continue;
+      const { x, y, w, h, group } = frame;
+      pen.beginPath();
+      pen.roundRect(x - w / 2, y - h / 2, w, h, 8);
+      pen.fillStyle = this.colour(group.depth % 2 ? "scope" : "paper");
+      pen.globalAlpha = group.depth % 2 ? 0.45 : 0.7;
+      pen.fill();
+      pen.globalAlpha = 0.55;
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
+  }
+
+  frameTitles(pen, seen, k) {
+    if (k <= WORDS_FROM) return;
+    pen.font = `600 ${TEXT.title}px ${FONT}`;
+    pen.textAlign = "left";
+    for (const frame of this.scene.frames) {
+      if (!frame.outer || !overlaps(frame, seen)) continue;
+      const left = frame.x - frame.w / 2, top = frame.y - frame.h / 2;
+      pen.fillStyle = this.colour("scope");
+      pen.fillRect(left + 3, top + 3, frame.titleWidth - 6, 21);
+      pen.fillStyle = this.colour("root-rim");
+      pen.fillText("▾ " + frame.title, left + 9, top + 18);
+    }
+    pen.textAlign = "center";
   }
 
   // Far away, links of one colour are one path: a stroke for each would cost most of a frame.
@@ -194,7 +228,7 @@ class CanvasPainter {
       pen.globalAlpha = this.marks.faded(at) ? 0.25 : 1;
       if (k < CURVES_FROM) this.farBox(pen, box, k); else this.nearBox(pen, box, k);
       if (this.marks.chosen === at) this.chosenRim(pen, box, k);
-      if (k > WORDS_FROM) this.words(pen, box, words);
+      if (k > WORDS_FROM) this.words(pen, box, words, k);
       if (box.badge && (k > WORDS_FROM || box.badge.verdict === "wrong")) this.badge(pen, box, k);
       if ((count += 1) % 60 === 0) yield;
     }
@@ -237,7 +271,7 @@ class CanvasPainter {
   // Of what finite differences say only errors are seen from far away.
   badge(pen, { x, y, w, h, badge }, k) {
     const colour = this.colour(BADGE_INK[badge.verdict]), wrong = badge.verdict === "wrong";
-    const tall = Math.max(14, 5 / k), wide = k > WORDS_FROM ? badge.w : tall;
+    const tall = Math.max(15, 5 / k), wide = k > WORDS_FROM ? badge.w : tall;
     const left = badgeLeft({ x, w, badge }), top = y - h / 2 - 8;
     pen.beginPath();
     pen.roundRect(left, top, wide, tall, tall / 2);
@@ -248,20 +282,21 @@ class CanvasPainter {
     pen.stroke();
     if (k <= WORDS_FROM) return;
     pen.fillStyle = wrong ? this.colour("panel") : colour;
-    pen.font = `600 8.5px ${FONT}`;
-    pen.fillText(badge.text, left + wide / 2, top + 10.2);
+    pen.font = `600 ${TEXT.badge}px ${FONT}`;
+    pen.fillText(badge.text, left + wide / 2, top + 11);
   }
 
-  words(pen, box, { ink, quiet }) {
+  words(pen, box, { ink, quiet }, k) {
     const top = box.y - box.h / 2;
     pen.fillStyle = ink;
-    pen.font = `600 12.5px ${FONT}`;
-    pen.fillText(titleText(box), box.x, top + 18.5);
+    pen.font = `600 ${TEXT.title}px ${FONT}`;
+    pen.fillText(titleText(box), box.x, top + 19.5);
+    if (k < DETAIL - 1e-6) return;
     pen.fillStyle = quiet;
-    pen.font = `400 9.5px ${FONT}`;
-    box.lines.forEach((line, k) => pen.fillText(line, box.x, top + 31.5 + 13 * k));
-    pen.font = `400 9px ${FONT}`;
-    const below = top + box.h + (box.root ? 14.5 : 12);
+    pen.font = `400 ${TEXT.line}px ${FONT}`;
+    box.lines.forEach((line, at) => pen.fillText(line, box.x, top + 34 + TEXT.leading * at));
+    pen.font = `400 ${TEXT.label}px ${FONT}`;
+    const below = top + box.h + (box.root ? 15.5 : 13);
     for (const port of box.ports.values()) pen.fillText(port.text, box.x + port.offset, below);
   }
 }

@@ -130,7 +130,7 @@ class Flow {
     return step.sent.map((part) => {
       const name = linkName(this.scene, part.producer, part.output, step.node);
       const link = this.scene.links[this.scene.linkBy.get(name)];
-      return [part, link ? wayBack(this.scene, link) : null];
+      return [part, link ? wayBack(link) : null];
     });
   }
 

@@ -5,7 +5,10 @@ function boxAt(event) {
   const frame = stage.getBoundingClientRect(), { x, y, k } = app.view;
   const gx = (event.clientX - frame.left - x) / k, gy = (event.clientY - frame.top - y) / k;
   const inside = (box) => Math.abs(box.x - gx) <= box.w / 2 && Math.abs(box.y - gy) <= box.h / 2;
-  return app.scene.boxes.find(inside);
+  const onTitle = (frame) => frame.outer && inside(frame)
+    && gy < frame.y - frame.h / 2 + FRAME.top - 8
+    && gx < frame.x - frame.w / 2 + frame.titleWidth;
+  return app.scene.boxes.find(inside) || [...app.scene.frames].reverse().find(onTitle);
 }
 
 let held = null;
@@ -41,8 +44,8 @@ stage.addEventListener("wheel", (event) => {
 
 function foldHere() {
   if (app.chosen === null) return;
-  const open = prefixes(graph.nodes[app.chosen].scope).filter((scope) => !app.closed.has(scope));
-  if (open.length) app.toggle(open[open.length - 1]);
+  const { frame } = app.scene.boxes[app.scene.boxOf[app.chosen]];
+  if (frame.outer) app.toggle(frame.scope);
 }
 
 function openHere() {
@@ -103,7 +106,7 @@ $("fold").addEventListener("click", () => app.foldAll());
 $("unfold").addEventListener("click", () => app.unfoldAll());
 $("fit").addEventListener("click", () => app.fit());
 $("theme").addEventListener("click", KEYS.t);
-window.addEventListener("resize", () => app.drawView());
+window.addEventListener("resize", () => app.resized());
 
 // Paper is light.
 let shown = null;

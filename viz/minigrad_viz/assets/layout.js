@@ -2,32 +2,38 @@
 // The layered layout of layout.py, layering.py and ordering.py, step for step in JavaScript: the
 // browser lays out again whenever a scope opens or folds. A test holds the two together.
 
-const ROOM = { box: 26, waypoint: 12, entry: 14, row: 52, label: 16, stub: 18, careful: 3000 };
+const ROOM = { box: 26, waypoint: 12, entry: 14, row: 46, rim: 24, exit: 36, label: 16, stub: 18,
+  careful: 3000 };
 
-function placeGraph(widths, heights, links, exits) {
+// `pins` hold some boxes, ports on the rim of a frame, in the first row or the last.
+function placeGraph(widths, heights, links, exits, pins = new Map()) {
   if (!widths.length)
     return { x: [], y: [], routes: [], direct: [], backward: [], width: 0, height: 0 };
-  const layers = assignLayers(widths.length, links);
+  const layers = assignLayers(widths.length, links, pins);
   const rows = orderRows(layers);
   const x = columns(rows, layers, widths);
-  const { tops, bottoms } = rowEdges(rows, heights);
+  const { tops, bottoms } = rowEdges(rows, heights, pins);
   const y = widths.map((_, box) => (tops[layers.row[box]] + bottoms[layers.row[box]]) / 2);
   const entries = entryPoints(layers, links, x, widths);
   const routes = links.map((link, at) =>
     route(at, link, layers, x, y, heights, tops, bottoms, exits[at], entries[at]));
   let width = x.reduce((most, at) => Math.max(most, at), 0);
   widths.forEach((w, box) => { width = Math.max(width, x[box] + w / 2); });
-  return { x: x.slice(0, widths.length), y, routes, direct: layers.direct,
-    backward: layers.reversed, width, height: bottoms[bottoms.length - 1] + ROOM.stub };
+  const last = pins.size && [...pins.values()].includes("bottom") ? 0 : ROOM.stub;
+  const waypoints = x.slice(widths.length).map((at, k) => [layers.row[widths.length + k], at]);
+  return { x: x.slice(0, widths.length), y, routes, direct: layers.direct, links,
+    backward: layers.reversed, deepest: layers.deepest, row: layers.row, waypoints, tops, bottoms,
+    width, height: bottoms[bottoms.length - 1] + last };
 }
 
 // -- rows -----------------------------------------------------------------------------------------
 
-function assignLayers(boxes, links) {
+function assignLayers(boxes, links, pins) {
   const rank = topologicalRank(boxes, links);
   const oriented = links.map(([s, t, p], k) => (rank[s] < rank[t] ? [s, t, p] : [t, s, -1 - k]));
   const row = rowsByLongestPath(boxes, oriented, rank);
-  const layers = { boxes, row, trunk: [], deepest: [], direct: [],
+  pinRows(row, pins);
+  const layers = { boxes, row, pins, trunk: [], deepest: [], direct: [],
     reversed: links.map(([s, t]) => rank[s] > rank[t]) };
   addTrunks(layers, oriented, 20000 + 2 * boxes);
   return layers;
@@ -74,6 +80,20 @@ function rowsByLongestPath(boxes, oriented, rank) {
   const across = Math.max(6, Math.floor(Math.sqrt(alone.length)));
   alone.forEach((box, at) => { row[box] = Math.floor(at / across); });
   return row;
+}
+
+// Pinned boxes stand alone in their rows: nothing is drawn between them and the rim.
+function pinRows(row, pins) {
+  const sides = [...pins.values()], top = sides.includes("top") ? 1 : 0;
+  let most = -1;
+  row.forEach((at, box) => { if (!pins.has(box)) most = Math.max(most, at); });
+  let least = most;
+  row.forEach((at, box) => { if (!pins.has(box)) least = Math.min(least, at); });
+  if (!pins.size) return;
+  row.forEach((at, box) => {
+    const side = pins.get(box);
+    row[box] = side === "top" ? 0 : side === "bottom" ? most - least + top + 1 : at - least + top;
+  });
 }
 
 function addTrunks(layers, oriented, budget) {
@@ -222,7 +242,8 @@ function columns(rows, layers, boxWidths) {
   rows.forEach((row, k) => row.forEach((point, at) => {
     x[point] = offsets[k][at] - offsets[k][row.length - 1] / 2;
   }));
-  const strength = x.map((_, p) => (p >= layers.boxes ? 3 : layers.upper[p].length ? 1 : 0.002));
+  const strength = x.map((_, p) => (p >= layers.boxes || layers.pins.has(p) ? 3
+    : layers.upper[p].length ? 1 : 0.002));
   const ofAKind = (others, p) => { // else a chain would drift towards a long link beside it
     const same = others.filter((other) => strength[other] === strength[p]);
     return same.length ? same : others;
@@ -274,15 +295,17 @@ function settle(row, offset, beside, strength, x) {
 
 // -- routes ---------------------------------------------------------------------------------------
 
-function rowEdges(rows, heights) {
+function rowEdges(rows, heights, pins) {
   const tops = [], bottoms = [];
+  const gap = (above, below) => (pins.get(above) === "top" ? ROOM.rim
+    : pins.get(below) === "bottom" ? ROOM.exit : ROOM.row);
   let y = 0;
-  for (const row of rows) {
+  for (const [k, row] of rows.entries()) {
     tops.push(y);
     const tall = (point) => (point < heights.length ? heights[point] : 0);
     y += row.reduce((most, point) => Math.max(most, tall(point)), 0);
     bottoms.push(y);
-    y += ROOM.row;
+    if (k + 1 < rows.length) y += gap(row[0], rows[k + 1][0]);
   }
   return { tops, bottoms };
 }

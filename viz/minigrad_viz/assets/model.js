@@ -29,54 +29,47 @@ const bySeq = [...graph.nodes.keys()].sort((a, b) => graph.nodes[a].seq - graph.
 const repeats = new Map(graph.repeats.map(([title, copies, members], k) =>
   ["×" + k, { title, copies, members }]));
 
-// Which folded scope each node stands in ("" for none). A parameter that one folded scope alone
-// uses goes with it, though it was made outside.
-function homes(closed) {
-  const folded = new Map([["", ""], [undefined, ""]]);
-  for (const { scope } of graph.nodes)
-    if (!folded.has(scope)) folded.set(scope, prefixes(scope).find((one) => closed.has(one)) || "");
-  const home = graph.nodes.map((node) => folded.get(node.scope));
-  for (const [name, { members }] of repeats)
-    if (closed.has(name)) for (const at of members) home[at] = home[at] || name;
-  const users = home.map((_, at) => new Set(outgoing[at].map((edge) => home[edge[2]])));
-  graph.nodes.forEach((node, at) => {
-    if (node.kind !== "parameter" || home[at] || users[at].size !== 1) return;
-    home[at] = [...users[at]][0];
-  });
-  const crowd = new Map();
-  for (const scope of home) crowd.set(scope, (crowd.get(scope) || 0) + 1);
-  return home.map((scope) => (crowd.get(scope) > 1 ? scope : ""));
-}
-
-// `room` gives the words for which a box leaves room below its title while stepping; else null.
-function buildScene(closed, room = null) {
-  const { boxes, boxOf } = buildBoxes(homes(closed));
-  const scene = { boxes, boxOf, links: [], linkBy: new Map() };
+// `room` gives the words for which a box leaves room below its title while stepping; `space` is
+// the page's size in units of the graph, for which deep levels wrap into columns.
+function buildScene(closed, room = null, space = null) {
+  const scene = { ...buildBoxes(closed), links: [], linkBy: new Map() };
   buildLinks(scene);
-  for (const box of boxes) dress(box, room);
-  const ports = scene.links.map((link) => boxes[link.source].ports.get(link.key));
-  const layout = placeGraph(boxes.map((b) => b.w + rim(b)), boxes.map((b) => b.h + rim(b)),
-    scene.links.map((l, k) => [l.source, l.target, ports[k].port]), ports.map((p) => p.offset));
-  boxes.forEach((box, k) => { box.x = layout.x[k]; box.y = layout.y[k]; });
-  scene.links.forEach((link, k) => Object.assign(link,
-    { points: layout.routes[k], direct: layout.direct[k], back: layout.backward[k] }));
-  return Object.assign(scene, { width: layout.width, height: layout.height });
+  for (const box of scene.boxes) dress(box, room);
+  return placeScene(scene, space);
 }
 
-function buildBoxes(home) {
-  const boxOf = new Array(home.length), boxes = [], byScope = new Map();
+// A box for each node that no folded group holds and for each outermost folded group; the open
+// groups around them are frames, outer ones first.
+function buildBoxes(closed) {
+  const shown = new Map([[root, null]]), frames = [], boxOf = new Array(homes.length);
+  for (const group of groups)
+    if (group !== root)
+      shown.set(group, shown.get(group.parent) || (closed.has(group.name) ? group : null));
+  const boxes = [], byGroup = new Map(), frameOf = new Map();
+  const frame = (group) => {
+    if (!frameOf.has(group)) {
+      const outer = group.parent && frame(group.parent);
+      const title = outer ? groupTitle(group) : "";
+      frameOf.set(group, { group, outer, scope: group.name, title });
+      frames.push(frameOf.get(group));
+    }
+    return frameOf.get(group);
+  };
+  frame(root);
   for (const at of bySeq) {
-    const scope = home[at];
-    if (scope && byScope.has(scope)) byScope.get(scope).members.push(at);
+    const group = shown.get(homes[at]);
+    if (group && byGroup.has(group)) byGroup.get(group).members.push(at);
     else {
-      const kind = scope ? "scope" : graph.nodes[at].kind;
-      const box = { kind, scope, members: [at], ports: new Map() };
+      const kind = group ? "scope" : graph.nodes[at].kind;
+      const inside = group ? group.parent : homes[at];
+      const box = { kind, group, scope: group ? group.name : "", members: [at], ports: new Map(),
+        frame: frame(inside) };
       boxes.push(box);
-      if (scope) byScope.set(scope, box);
+      if (group) byGroup.set(group, box);
     }
   }
   boxes.forEach((box, k) => { for (const at of box.members) boxOf[at] = k; });
-  return { boxes, boxOf };
+  return { boxes, boxOf, frames };
 }
 
 // What a second rim adds: arrows end outside of it.
@@ -132,42 +125,39 @@ function boundsOf(points) {
 function dress(box, room) {
   const first = graph.nodes[box.members[0]];
   box.root = box.members.some((at) => graph.nodes[at].root);
-  box.title = titleOf(box, first);
-  box.lines = box.kind === "scope" ? scopeLines(box) : linesOf(box.members[0], room !== null);
+  box.title = box.group ? groupTitle(box.group) : titleOf(first, box.frame);
+  box.lines = box.group ? groupLines(box.group) : linesOf(box, room !== null);
   if (box.root && !box.ports.size && box.kind !== "scope")
     box.ports.set("root", { port: 0, text: first.outputs[0] });
   box.badge = badgeOf(box.members);
-  let words = textWidth(box.title, 12.5, 600), labels = 0;
-  for (const line of box.lines) words = Math.max(words, textWidth(line, 9.5, 400));
+  let words = textWidth(box.title, TEXT.title, 600), labels = 0;
+  for (const line of box.lines) words = Math.max(words, textWidth(line, TEXT.line, 400));
   if (room) words = Math.max(words, ...room(box).map((text) => textWidth(text, 10.5, 600)));
   for (const port of box.ports.values()) {
-    port.wide = textWidth(port.text, 9, 400) + 10;
+    port.wide = textWidth(port.text, TEXT.label, 400) + 10;
     labels += port.wide;
   }
   box.w = Math.max(words + 24, labels, 64);
-  box.slot = room ? 28 + 13 * box.lines.length : 0; // where the gradient's words stand
-  box.h = 28 + 13 * box.lines.length + (room ? 14 : 0);
+  box.slot = 30 + TEXT.leading * box.lines.length; // where the gradient's words stand
+  box.h = box.slot + (room ? 14 : 0);
   let at = -labels / 2;
   for (const port of box.ports.values()) { port.offset = at + port.wide / 2; at += port.wide; }
 }
 
-function scopeLines(box) {
-  const repeat = repeats.get(box.scope), counts = censusText(box.members);
-  return repeat ? [repeat.title, counts] : [counts];
+function titleOf(node, frame) {
+  if (node.kind === "op" && node.name) return shorten(`${node.name} = ${node.op}`, 28);
+  if (node.kind === "op") return shorten(node.op || "op", 28);
+  const name = nameInside(node.name || "", scopeAround(frame.group));
+  return shorten(name || KIND_WORD[node.kind], 30);
 }
 
-function titleOf(box, node) {
-  if (repeats.has(box.scope)) return `×${repeats.get(box.scope).copies.toLocaleString("en")} more`;
-  if (box.kind === "scope") return shorten(box.scope, 32);
-  if (box.kind === "op" && node.name) return shorten(`${node.name} = ${node.op}`, 28);
-  if (box.kind === "op") return shorten(node.op || "op", 28);
-  return shorten(node.name || KIND_WORD[box.kind], 30);
-}
-
-// Below the title: scope and line of an op; the numbers of a small result, its gradient too.
-function linesOf(at, stepping) {
+// Below the title: an op's scope, where no frame tells it, and line; the numbers of a small result,
+// its gradient too.
+function linesOf({ members: [at], frame }, stepping) {
   const node = graph.nodes[at], lines = [];
-  if (node.kind === "op" && node.scope && !stepping) lines.push(shorten(node.scope, 26));
+  const around = scopeAround(frame.group), inner = around === node.scope ? "" : node.scope || "";
+  const own = inner.startsWith(around + "/") ? inner.slice(around.length + 1) : inner;
+  if (node.kind === "op" && own && !stepping) lines.push(shorten(own, 26));
   if (node.kind === "op" && node.at) lines.push(node.at);
   if (node.values && node.values.length <= 4) lines.push("value " + valuesText(node.values));
   if (!stepping && node.values && node.values.length <= 4) {
@@ -177,6 +167,20 @@ function linesOf(at, stepping) {
   if (node.note) lines.push(node.note);
   if (node.beyond) lines.push(`… ${beyondText(node.beyond)} not shown`);
   return lines;
+}
+
+// "layers.0.linear1.weight" is "weight" inside the frame Encoder/layers.0/linear1.
+function nameInside(name, scope) {
+  const dotted = "." + scope.replaceAll("/", ".");
+  for (let at = name.lastIndexOf("."); at > 0; at = name.lastIndexOf(".", at - 1))
+    if (dotted.endsWith("." + name.slice(0, at))) return name.slice(at + 1);
+  return name;
+}
+
+// The innermost scope that this group is or stands in.
+function scopeAround(group) {
+  while (group.parent && group.kind !== "scope") group = group.parent;
+  return group.name;
 }
 
 // What finite differences say of the nodes of a box, as badge_of in checks.py.
@@ -190,7 +194,7 @@ function badgeOf(members) {
   const share = some === checks.length ? "" : ` of ${checks.length}`;
   const words = checks.length === 1 ? checks[0][2] : some + share;
   const text = SIGNS[verdict] + (words ? " " + words : "");
-  return { verdict, text, w: textWidth(text, 8.5, 600) + 9 };
+  return { verdict, text, w: textWidth(text, TEXT.badge, 600) + 10 };
 }
 
 function beyondText([inputs, users]) {
@@ -232,7 +236,7 @@ function warm(scene, by) {
     if (by !== "slack") box.heat = value === null || most === 0 ? null
       : value === 0 ? 0 : Math.max(0, 1 + Math.log10(value / most) / 3);
     box.bad = box.members.some((at) => stepOf.has(at) && stepOf.get(at)[7]);
-    box.mark = box.members.length === 1 ? graph.nodes[box.members[0]].mark || "" : "";
+    box.mark = MARKED.find((mark) => box.members.some((at) => graph.nodes[at].mark === mark)) || "";
   });
 }
 

@@ -6,13 +6,29 @@ const CANVAS_FROM = 1200;
 const RADIUS = { leaf: 14, op: 4, parameter: 6, scope: 6 };
 const MARKED = ["appeared", "gone", "changed", "slower"];
 
+// Curves from point to point that leave and arrive upright; where a line runs level, round corners.
 function pathOf(points) {
   let d = `M${points[0][0]} ${points[0][1]}`;
   for (let k = 1; k < points.length; k++) {
     const [ax, ay] = points[k - 1], [bx, by] = points[k], middle = (ay + by) / 2;
-    d += Math.abs(ax - bx) < 0.05 ? `L${bx} ${by}` : `C${ax} ${middle} ${bx} ${middle} ${bx} ${by}`;
+    const corner = k + 1 < points.length && cornerAt(points[k - 1], points[k], points[k + 1]);
+    if (corner) d += corner;
+    else if (Math.abs(ax - bx) < 0.05 || level(points[k - 1], points[k])) d += `L${bx} ${by}`;
+    else d += `C${ax} ${middle} ${bx} ${middle} ${bx} ${by}`;
   }
   return d;
+}
+
+const level = ([ax, ay], [bx, by]) => Math.abs(ay - by) < 0.05 && Math.abs(ax - bx) >= 0.05;
+const upright = ([ax, ay], [bx, by]) => Math.abs(ax - bx) < 0.05 && Math.abs(ay - by) >= 0.05;
+
+function cornerAt(a, b, c) {
+  if (!(upright(a, b) && level(b, c)) && !(level(a, b) && upright(b, c))) return "";
+  const toward = ([x, y]) => {
+    const far = Math.hypot(x - b[0], y - b[1]), share = Math.min(7, far / 2) / far;
+    return `${b[0] + (x - b[0]) * share} ${b[1] + (y - b[1]) * share}`;
+  };
+  return `L${toward(a)}Q${b[0]} ${b[1]} ${toward(c)}`;
 }
 
 // The line without its last few pixels, and the arrowhead that takes their place.
@@ -72,6 +88,7 @@ class SvgPainter {
 
   show(scene, marks) {
     const colour = colours(), world = this.make("g");
+    for (const frame of scene.frames) if (frame.outer) world.append(this.frame(frame));
     for (const [k, link] of scene.links.entries()) {
       const { line, head } = arrow(link), near = marks.links.has(k) ? " near" : "";
       const marked = near + (link.critical ? " critical" : "");
@@ -80,6 +97,7 @@ class SvgPainter {
       world.append(this.make("path", { class: "head" + marked, d: head }));
     }
     for (const [k, box] of scene.boxes.entries()) world.append(this.box(box, k, marks, colour));
+    for (const frame of scene.frames) if (frame.outer) world.append(this.frameTitle(frame));
     this.root.replaceChildren(world);
     this.world = world;
   }
@@ -99,6 +117,20 @@ class SvgPainter {
     return group;
   }
 
+  frame({ x, y, w, h, group }) {
+    const style = `frame ${group.depth % 2 ? "odd" : "even"}`;
+    const place = { x: x - w / 2, y: y - h / 2, width: w, height: h };
+    return this.make("rect", { class: style, ...place, rx: 8 });
+  }
+
+  frameTitle({ x, y, w, h, title, titleWidth }) {
+    const group = this.make("g", { class: "tab" }), left = x - w / 2, top = y - h / 2;
+    const tab = { x: left + 3, y: top + 3, width: titleWidth - 6, height: 21 };
+    group.append(this.make("rect", { ...tab, rx: 6 }));
+    group.append(this.make("text", { class: "title", x: left + 9, y: top + 18 }, "▾ " + title));
+    return group;
+  }
+
   rect(box, style, grow, shift = 0, more = {}) {
     return this.make("rect", { class: style, x: box.x - box.w / 2 - grow + shift,
       y: box.y - box.h / 2 - grow - shift, width: box.w + 2 * grow, height: box.h + 2 * grow,
@@ -108,8 +140,8 @@ class SvgPainter {
   badge({ x, y, w, h, badge }) {
     const left = badgeLeft({ x, w, badge }), top = y - h / 2 - 8;
     const group = this.make("g", { class: "badge " + badge.verdict });
-    group.append(this.make("rect", { x: left, y: top, width: badge.w, height: 14, rx: 7 }));
-    group.append(this.make("text", { x: left + badge.w / 2, y: top + 10.2 }, badge.text));
+    group.append(this.make("rect", { x: left, y: top, width: badge.w, height: 15, rx: 7 }));
+    group.append(this.make("text", { x: left + badge.w / 2, y: top + 11 }, badge.text));
     return group;
   }
 
@@ -117,13 +149,14 @@ class SvgPainter {
     const { x } = box, top = box.y - box.h / 2;
     const text = (style, at, y, words) =>
       group.append(this.make("text", { class: style, x: at, y }, words));
-    text("title", x, top + 18.5, titleText(box));
-    box.lines.forEach((line, at) => text("line", x, top + 31.5 + 13 * at, line));
-    const below = top + box.h + (box.root ? 14.5 : 12);
+    text("title", x, top + 19.5, titleText(box));
+    box.lines.forEach((line, at) => text("line", x, top + 34 + TEXT.leading * at, line));
+    const below = top + box.h + (box.root ? 15.5 : 13);
     for (const port of box.ports.values()) text("label", x + port.offset, below, port.text);
   }
 
   move({ x, y, k }) {
+    this.root.classList.toggle("small", k < DETAIL - 1e-6);
     this.world.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
   }
 }

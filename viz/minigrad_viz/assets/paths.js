@@ -4,20 +4,6 @@
 
 const PIECES = 10; // straight pieces to a curve
 
-// The whole route of a link: one that branches off a trunk begins with the trunk's own points.
-function wholeRoute(scene, link) {
-  if (!scene.trunks) {
-    scene.trunks = new Map();
-    for (const one of scene.links) {
-      const name = `${one.source}:${one.key}`, longest = scene.trunks.get(name);
-      if (!longest || one.points[0][1] < longest.points[0][1]) scene.trunks.set(name, one);
-    }
-  }
-  const trunk = scene.trunks.get(`${link.source}:${link.key}`), start = link.points[0][1];
-  if (trunk === link || link.back) return link.points;
-  return [...trunk.points.filter((point) => point[1] < start - 0.5), ...link.points];
-}
-
 function bend([ax, ay], [bx, by], t) {
   const middle = (ay + by) / 2, s = 1 - t;
   const c0 = s * s * s, c1 = 3 * s * s * t, c2 = 3 * s * t * t, c3 = t * t * t;
@@ -25,9 +11,9 @@ function bend([ax, ay], [bx, by], t) {
 }
 
 // {points, lengths}: the route from consumer to producer, with the length up to each point.
-function wayBack(scene, link) {
+function wayBack(link) {
   if (link.way) return link.way;
-  const route = wholeRoute(scene, link), points = [route[0]];
+  const route = link.whole, points = [route[0]];
   for (let k = 1; k < route.length; k++) {
     const straight = Math.abs(route[k][0] - route[k - 1][0]) < 0.05, pieces = straight ? 1 : PIECES;
     for (let i = 1; i <= pieces; i++) points.push(bend(route[k - 1], route[k], i / pieces));

@@ -3,6 +3,9 @@
 
 const FONT = '"Inter","Segoe UI",system-ui,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif';
 const KIND_WORD = { op: "op", parameter: "parameter", leaf: "input" };
+// Sizes of the words in a picture, in pixels at zoom 1; a test holds page.css to them.
+const TEXT = { title: 13, line: 11, label: 11, badge: 10, leading: 14 };
+const LEAST = 9; // pixels below which words are not read
 const pen = document.createElement("canvas").getContext("2d");
 
 function textWidth(text, size, weight) {
@@ -52,4 +55,9 @@ function valuesText(values, most = 4) {
 
 function shorten(text, limit) {
   return text.length > limit ? "…" + text.slice(1 - limit) : text;
+}
+
+// The beginning of a text, where `shorten` keeps its end.
+function clip(text, limit) {
+  return text.length > limit ? text.slice(0, limit - 1) + "…" : text;
 }

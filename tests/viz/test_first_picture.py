@@ -1,0 +1,111 @@
+"""The first picture of small and large graphs: every word can be read, and none lies on another."""
+
+import pytest
+
+PROGRAMS = (
+    "convnet", "encoder", "encoder_decoder", "lstm", "expression", "elementwise", "large"
+)  # fmt: skip
+SIZES = [(1280, 800), (1920, 1080), (420, 800)]
+LEAST = 9  # pixels of a letter that is read without effort
+
+# [words, size in pixels, rectangle, whether it lies on the stage] of each text that is drawn.
+TEXTS = """() => {
+  const frame = document.getElementById("stage").getBoundingClientRect();
+  const texts = [...document.querySelectorAll("#stage > svg text")];
+  return texts.filter((text) => text.checkVisibility()).map((text) => {
+    const { left, top, right, bottom } = text.getBoundingClientRect();
+    const size = parseFloat(getComputedStyle(text).fontSize) * app.view.k;
+    const seen = left >= frame.left && right <= frame.right
+      && top >= frame.top && bottom <= frame.bottom;
+    return { words: text.textContent, size, box: [left, top, right, bottom], seen };
+  });
+}"""
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def overlap(a, b):
+    """Whether two rectangles share more than the blank at the rim of letters."""
+    return a[0] < b[2] - 1 and b[0] < a[2] - 1 and a[1] < b[3] - 2 and b[1] < a[3] - 2
+
+
+@pytest.fixture(params=[(name, size) for name in PROGRAMS for size in SIZES], ids=str)
+def first(request, recorded, open_page, record_property):
+    """The page of a program at a size, with the time to its first picture in the report."""
+    name, size = request.param
+    page = open_page(recorded(name), depth=None, size=size)
+    page.evaluate(DRAWN)
+    record_property("first picture, ms", page.evaluate("performance.now()"))
+    return page
+
+
+def test_every_word_of_the_first_picture_can_be_read(first):
+    texts = first.evaluate(TEXTS)
+    assert min(text["size"] for text in texts) >= LEAST - 1e-6
+    assert sum(text["seen"] for text in texts) >= 6
+    for at, text in enumerate(texts):
+        for other in texts[:at]:
+            assert not overlap(text["box"], other["box"]), (text["words"], other["words"])
+
+
+def test_no_box_of_the_first_picture_lies_on_another(first):
+    boxes = first.evaluate("app.scene.boxes.map(({ x, y, w, h }) => [x, y, w, h])")
+    frames = [[x - w / 2, y - h / 2, x + w / 2, y + h / 2] for x, y, w, h in boxes]
+    for at, one in enumerate(frames):
+        assert not any(overlap(one, other) for other in frames[:at])
+
+
+def test_the_first_picture_is_whole_on_a_desk(recorded, open_page):
+    for name in PROGRAMS:
+        for size in SIZES[:2]:
+            page = open_page(recorded(name), depth=None, size=size, dark=True)
+            assert all(text["seen"] for text in page.evaluate(TEXTS)), (name, size)
+
+
+def test_an_encoder_of_twelve_layers_shows_one_and_says_how_many_more(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    titles = page.locator("#stage svg .title").all_text_contents()
+    assert "self_attn" in titles and "×11 more" in titles
+    assert any(title.startswith("▾ TransformerEncoder") for title in titles)
+
+
+def test_another_size_of_the_page_is_another_first_picture(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    before = page.evaluate("app.scene.boxes.length")
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.wait_for_function(f"app.scene.boxes.length < {before}")
+    assert min(text["size"] for text in page.evaluate(TEXTS)) >= LEAST - 1e-6
+
+
+def test_what_was_folded_by_hand_stays_when_the_page_is_resized(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    page.evaluate("app.toggle('TransformerEncoder')")
+    page.set_viewport_size({"width": 1900, "height": 1000})
+    page.evaluate(DRAWN)
+    assert page.evaluate("app.scene.boxes.length") == 2
+    assert all(text["seen"] for text in page.evaluate(TEXTS))
+
+
+def test_an_opened_scope_is_a_frame_around_its_children(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    page.evaluate("app.unfoldAll()")
+    inside = page.evaluate("""app.scene.frames.filter((frame) => frame.outer).every((frame) =>
+      frame.items.every((item) => Math.abs(item.x - frame.x) + item.w / 2 <= frame.w / 2 + 0.01
+        && Math.abs(item.y - frame.y) + item.h / 2 <= frame.h / 2 + 0.01))""")
+    assert inside and page.evaluate("app.scene.boxes.length") == page.evaluate("graph.nodes.length")
+
+
+def test_a_click_on_the_title_of_a_frame_folds_it(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    page.locator("g.tab text", has_text="TransformerEncoder").first.click(force=True)
+    assert page.evaluate("app.scene.boxes.length") == 2
+
+
+def test_a_chain_without_scopes_wraps_into_columns(dumps, open_page):
+    dump = dumps.Dump()
+    last = dump.leaf((32, 32), name="x")
+    for at in range(20):
+        last = dump.op(f"op{at}", (32, 32), last)
+    page = open_page(dump.done(last), size=(1280, 800))
+    columns = page.evaluate("new Set(app.scene.boxes.map((box) => Math.round(box.x))).size")
+    assert columns > 1
+    assert page.evaluate("app.scene.width / app.scene.height") > 0.2

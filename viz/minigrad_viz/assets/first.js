@@ -1,0 +1,58 @@
+"use strict";
+// The first picture: as many groups open as can be read at the page's size, by measured sizes.
+
+const DETAIL = LEAST / TEXT.label; // zoom from which every word is read
+const TITLES = LEAST / TEXT.title; // zoom from which titles are
+const EDGE = { x: 16, y: 16 }; // pixels around a fitted picture
+const WRAPS = [1, 0.6, 0.4]; // of the page that a level inside may fill
+const LEAST_AREA = 6000; // of a box with the room around it
+
+// The stage in units of the graph, at the least zoom that shows every word.
+function pageSpace() {
+  const { clientWidth: w, clientHeight: h } = stage;
+  return w && { width: (w - 2 * EDGE.x) / DETAIL, height: (h - 2 * EDGE.y) / DETAIL };
+}
+
+function zoomToFit({ width, height }) {
+  const { clientWidth: w, clientHeight: h } = stage;
+  return Math.min(1.25, (w - 2 * EDGE.x) / width, (h - 2 * EDGE.y) / height);
+}
+
+// What is folded, and how tightly levels wrap: levels open, one by one, as long as all can be read,
+// then only what holds most of the graph.
+function readableFolding(room) {
+  const closed = new Set(groupNames()), page = pageSpace();
+  if (!page) return { closed, inner: 1 };
+  let best = { closed, inner: 1 }, scene = buildScene(closed, room, page);
+  const open = (wanted) => {
+    if (!wanted.length || !couldFit(scene, wanted, page)) return false;
+    const fewer = new Set(best.closed);
+    for (const group of wanted) fewer.delete(group.name);
+    const tried = WRAPS.map((inner) => [inner, buildScene(fewer, room, { ...page, inner })]);
+    let [inner, widest] = tried[0];
+    for (const [other, next] of tried)
+      if (zoomToFit(next) > 1.1 * zoomToFit(widest)) [inner, widest] = [other, next];
+    if (zoomToFit(widest) < DETAIL) return false;
+    best = { closed: fewer, inner };
+    scene = widest;
+    return true;
+  };
+  const most = (group) => group.members.length > graph.nodes.length / 3;
+  while (open(foldedGroups(scene)) || open(foldedGroups(scene).filter(most)));
+  return best;
+}
+
+// What stands folded in a scene and may open by itself: a repeat shows one copy, which is enough.
+function foldedGroups({ boxes }) {
+  return boxes.map((box) => box.group).filter((group) => group && group.kind !== "repeat");
+}
+
+function couldFit({ boxes }, opened, { width, height }) {
+  const more = opened.reduce((sum, group) => sum + childCount(group), 0);
+  return (boxes.length + more) * LEAST_AREA < width * height;
+}
+
+function childCount(group) {
+  const direct = group.members.filter((at) => homes[at] === group).length;
+  return direct + groups.filter((one) => one.parent === group).length;
+}
