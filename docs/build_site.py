@@ -42,7 +42,7 @@ GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewe
 ROOMS = {
     "tensors": (
         "Tensors and modes",
-        ["tensor_api.create", "tensor_api.draws", "engine.tensor", "tensor_api.inplace",
+        ["tensor_api.create", "tensor_api.draws", "tensor_api.tensor", "tensor_api.inplace",
          "modes.hooks", "modes.recording", "modes.session", "modes.scopes", "modes.deterministic",
          "backends.caches", "backends.random", "backends.pool", "engine.errors"],
     ),

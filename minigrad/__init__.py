@@ -78,7 +78,7 @@ from .tensor_api.composite import composite
 from .modes.saving import is_recomputing
 from .tensor_api.help import absences as _absences, stand_in as _stand_in
 from .modes.session import Session, clear_grads
-from .engine.tensor import Tensor
+from .tensor_api.tensor import Tensor
 from .modes.anomaly import detect_anomaly
 from .engine.api import backward, grad
 from .modes.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop

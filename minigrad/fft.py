@@ -4,7 +4,6 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
-from .engine.tensor import Tensor
 from .ops.fft import (
     fft,
     fft2,
@@ -25,6 +24,7 @@ from .ops.fft import (
 )
 from .tensor_api.help import absences as _absences
 from .tensor_api.help import teaching
+from .tensor_api.tensor import Tensor
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",

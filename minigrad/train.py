@@ -18,12 +18,12 @@ from . import nn
 from .backends import random
 from .backends.leaving import ended_by
 from .engine.errors import describe
-from .engine.tensor import Tensor
 from .io import load, save
 from .io.files import check_name
 from .modes.recording import no_grad
 from .optim import Optimizer
 from .optim.lr_scheduler import ReduceLROnPlateau
+from .tensor_api.tensor import Tensor
 from .train_display import display
 
 Numbers = dict[str, float]

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
 from ..optim.optimizer import Optimizer
+from ..tensor_api.tensor import Tensor
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 

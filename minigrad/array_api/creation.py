@@ -5,9 +5,10 @@ from typing import Any
 from ..backends.device import device_of, resolve
 from ..backends.dtypes import resolve_dtype
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..ops.axes import constant_array
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends import dtypes
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 __all__ = [
     "__array_namespace_info__", "astype", "bool", "can_cast", "complex128", "complex64", "e",

@@ -6,7 +6,7 @@ from typing import Any
 from ..backends.device import resolve
 from ..backends.dtypes import resolve_dtype
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft",

@@ -24,8 +24,8 @@ from functools import wraps
 from typing import Any
 
 from ..engine.errors import RuleError
-from ..engine.tensor import Tensor
 from ..modes.recording import no_grad
+from ..tensor_api.tensor import Tensor
 from . import rule_hidden  # noqa: F401 (it enters itself into engine/rule.py)
 from .function_call import kind_of
 

@@ -12,8 +12,9 @@ from ..engine.graph import link, next_number
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.rules import RESERVED
-from ..engine.tensor import Tensor, raw, wrap
+from ..engine.tensor import raw, wrap
 from ..modes.recording import inside_forward
+from ..tensor_api.tensor import Tensor
 from .function_context import Context
 from .function_hidden import sample_of
 from .function_plan import FunctionPlan, with_plain

@@ -8,8 +8,8 @@ from ..backends.dtypes import is_differentiable
 from ..engine import modes
 from ..engine.errors import InPlaceError, RuleError, about, describe
 from ..engine.graph import Leaf
-from ..engine.tensor import Tensor
 from ..tensor_api.inplace import seen_by_x_alone
+from ..tensor_api.tensor import Tensor
 from .shown import as_tensor, read_only
 
 Place = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th saved tensor

@@ -11,8 +11,9 @@ from ..engine.errors import InPlaceError, RuleError, describe
 from ..engine.graph import port_of
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, detached, raw
+from ..engine.tensor import detached, raw
 from ..modes.recording import no_grad
+from ..tensor_api.tensor import Tensor
 from .function_hidden import hides
 from .function_runs import saved_by_runs
 from .sealed import sealed, stand_in

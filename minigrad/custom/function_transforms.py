@@ -8,7 +8,8 @@ from ..backends.dtypes import is_differentiable
 from ..engine import modes
 from ..engine.errors import RuleError, about, describe
 from ..engine.plan import Rule
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from .function_hidden import hides
 from .function_plan import sealed_of
 from .function_runs import saved_by_runs

@@ -7,7 +7,8 @@ import numpy as np
 from ..backends.device import array_module
 from ..engine.errors import RuleError
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from .shown import as_tensor
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..backends.leaving import contextmanager
 from ..backends.threads import Local
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
+from ..tensor_api.tensor import Tensor
 
 
 class _Here(Local):

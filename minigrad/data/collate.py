@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 
 
 def stacked(rows: list) -> Any:

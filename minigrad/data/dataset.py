@@ -11,8 +11,8 @@ import numpy as np
 
 from ..backends import random
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..tensor_api.help import Told, teaching
+from ..tensor_api.tensor import Tensor
 
 
 class Dataset(Told):

@@ -8,12 +8,13 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..modes.saving import is_recomputing
 from ..nn.module import Module
 from ..nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
 from ..ops.scaling import is_lost, overflow_ignored, power_of_two
+from ..tensor_api.tensor import Tensor
 from .collectives import all_reduce
 from .ranks import is_initialized, size
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.device import array_module, device_of
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
+from ..tensor_api.tensor import Tensor
 
 
 class Bucket:

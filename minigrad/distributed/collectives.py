@@ -21,8 +21,8 @@ import numpy as np
 from ..backends.device import array_module, device_of
 from ..engine.errors import describe
 from ..engine.primitive import Primitive
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
+from ..tensor_api.tensor import Tensor
 from .errors import DistributedError
 from .ranks import device_kind, world
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..modes.recording import enable_grad
 from ..nn import Module
 from ..nn.parameter import zero_grads
 from ..optim import Optimizer
 from ..optim.arguments import loads_whole, require_state
+from ..tensor_api.tensor import Tensor
 from .collectives import broadcast_together
 from .ranks import world
 

@@ -11,30 +11,30 @@ from ..backends.dtypes import is_differentiable
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..modes import anomaly, hooked, hooks
 from ..modes.autocast import paused
-from . import claims, events, modes, serial, versions
+from . import claims, events, modes, serial, tensor, versions
 from .contributions import accumulate
 from .errors import GraphReleasedError, HookError, SeedError, TransformError, about, describe
 from .graph import Leaf
 from .passes import Pass, Pull, require_engine, way_of
 from .registry import engine as functions
 from .registry import op
-from .tensor import Tensor, raw, wrap
+from .tensor import TensorBase, raw, wrap
 
 _AS_IT_IS = nullcontext()
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: TensorBase | Sequence[TensorBase],
     gradients: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: TensorBase | Sequence[TensorBase] | None = None,
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
     *,
-    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
+    leaf_ready: Callable[[TensorBase, TensorBase], Any] | None = None,
 ) -> None:
     """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
 
@@ -72,7 +72,7 @@ def backward(
         # gradient has it already
         if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
             return
-        accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
+        accumulate(x, g if isinstance(g, TensorBase) else wrap(g), create_graph)
         if hooks.registered:
             for fn in hooks.of(place, "accumulated"):
                 if fn(x) is not None:
@@ -90,8 +90,8 @@ def backward(
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: TensorBase | Sequence[TensorBase],
+    inputs: TensorBase | Sequence[TensorBase],
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -103,7 +103,7 @@ def grad(
     materialize_grads: bool = False,
     only_inputs: bool = True,
     is_grads_batched: bool = False,
-    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
+    leaf_ready: Callable[[TensorBase, TensorBase], Any] | None = None,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
@@ -139,8 +139,8 @@ def grad(
             g = op.zeros_like(x.detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
             raise _unused(i, place)
-        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
-    return results[0] if isinstance(inputs, Tensor) else tuple(results)
+        results.append(g if g is None or isinstance(g, TensorBase) else wrap(g))
+    return results[0] if isinstance(inputs, TensorBase) else tuple(results)
 
 
 def _refuse_torchs(only_inputs: bool, is_grads_batched: bool) -> None:
@@ -171,7 +171,7 @@ def _unused(i: int, place: Any) -> ValueError:
 
 
 def run_backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: TensorBase | Sequence[TensorBase],
     gradients: Any,
     reach: Callable[[Any, Any], None],
     wanted: set | Callable[[list], set] | None,
@@ -222,7 +222,7 @@ def run_backward(
 
 def _mode(with_hooks: bool, seeds: dict, create_graph: bool) -> Any:
     """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
-    plain = with_hooks and not any(isinstance(g, Tensor) for g in seeds.values())
+    plain = with_hooks and not any(isinstance(g, TensorBase) for g in seeds.values())
     if create_graph or plain:
         return modes.Recording(create_graph)
     return _AS_IT_IS
@@ -264,9 +264,9 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
 
 def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
     """The node's contributions for g, by its rules run on tensors: differentiable again."""
-    kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
+    kind = type(g) if isinstance(g, TensorBase) else type(next(c for c in g if c is not None))
 
-    def linked(y: Any, producer: Any) -> Tensor:
+    def linked(y: Any, producer: Any) -> TensorBase:
         return wrap(y, producer, kind)
 
     return plan.feed((g, *plan.linked(node, linked)))
@@ -286,7 +286,7 @@ def _timed(pull: Pull) -> Pull:
     return timed
 
 
-def _refuse_transformed(roots: list[Tensor]) -> None:
+def _refuse_transformed(roots: list[TensorBase]) -> None:
     root = next((root for root in roots if getattr(root, "level", 0)), None)
     if root is not None:
         raise TransformError(
@@ -297,9 +297,11 @@ def _refuse_transformed(roots: list[Tensor]) -> None:
         )
 
 
-def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list[Tensor]:
+def listed(
+    tensors: TensorBase | Iterable[TensorBase], called: str = "backward"
+) -> list[TensorBase]:
     """One tensor or several as a list; TypeError for a module or a function, with what to pass."""
-    if isinstance(tensors, Tensor):
+    if isinstance(tensors, TensorBase):
         return [tensors]
     if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
         raise TypeError(f"{called}: {describe(tensors)} is a module; pass list(model.parameters())")
@@ -317,7 +319,7 @@ def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list
 
 def place_of(x: Any, argument: str) -> Any:
     """Where x's gradient arrives: its leaf or the node that made it."""
-    if not isinstance(x, Tensor):
+    if not isinstance(x, TensorBase):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
     if x.node is None:
         if is_differentiable(x.dtype):
@@ -332,7 +334,7 @@ def place_of(x: Any, argument: str) -> Any:
 
 
 def seeds_of(
-    roots: list[Tensor], gradients: Any, as_tensors: bool, called: str = "backward"
+    roots: list[TensorBase], gradients: Any, as_tensors: bool, called: str = "backward"
 ) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
     if gradients is None:
@@ -353,7 +355,7 @@ def seeds_of(
     return seeds
 
 
-def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
+def _seed(root: TensorBase, g: Any, as_tensor: bool, called: str) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
     data = root._data
     if g is None:
@@ -388,8 +390,8 @@ def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
         said = f"{called}: {said.format(describe(g))} tensor {describe(root)}"
         raise SeedError(said, **about(root, g))
     g = g if g.dtype == data.dtype else g.astype(root.dtype)
-    kind = type(root) if root.level else Tensor
-    at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
+    kind = type(root) if root.level else tensor.made
+    at_root_level = isinstance(g, TensorBase) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
         return g._data if at_root_level else g
     return g if at_root_level else wrap(g, None, kind)

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.locks import Lock
 from .errors import RuleError, about, describe
 from .registry import op
-from .tensor import Tensor, wrap
+from .tensor import TensorBase, wrap
 
 _ndarray = np.ndarray
 _NUMBERS = "biufcV"  # kinds of dtypes; bfloat16 is V
@@ -132,7 +132,7 @@ if hasattr(os, "register_at_fork"):  # else a child might inherit it locked by a
     )
 
 
-def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
+def accumulate(x: TensorBase, g: TensorBase, recorded: bool) -> None:
     """Add g to x.grad, in a new array: a gradient that the user holds does not change."""
     with _adding:
         if x._grad is None:

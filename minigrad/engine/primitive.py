@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_numbers, weak_scalars
 from ..custom.implementations import Extensible
 from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
-from . import events, modes
+from . import events, modes, tensor
 from .errors import refuse_left_behind
 from .graph import Node, Port, link, next_number
 from .help import explain, held, operand, taught
@@ -38,7 +38,7 @@ from .registry import op as registry
 from .residuals import twin
 from .rules import RESERVED, Differentiable
 from .signature import check_partials, in_own_names, plain_name, split_signature
-from .tensor import Tensor
+from .tensor import TensorBase
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -168,7 +168,7 @@ class Primitive(Extensible, Differentiable):
 
     def general(self, *args: Any, **params: Any) -> Any:
         """Any call, of whatever arguments under whatever modes, in four steps."""
-        forward, kind, watch, listeners = self.forward, Tensor, None, ()
+        forward, kind, watch, listeners = self.forward, tensor.made, None, ()
         if len(args) != self.arity:
             args, params = self._bind(args, params)
         if params:
@@ -197,7 +197,7 @@ class Primitive(Extensible, Differentiable):
         arrays, nodes, bit, tensors, weak = [], [], 1, False, False
         data, tracked = _NOTHING, self.tracked
         for x in args:
-            if isinstance(x, Tensor):
+            if isinstance(x, TensorBase):
                 tensors = True
                 array = x._data
                 arrays.append(array)
@@ -234,7 +234,7 @@ class Primitive(Extensible, Differentiable):
         if not tensors:
             return y
         if type(y) is not _ndarray:
-            if kind is Tensor or isinstance(y, np.generic):
+            if not kind.level or isinstance(y, np.generic):
                 y = as_result(self, y, args, params)
             if self.outputs:
                 y = as_arrays(y)

@@ -61,8 +61,8 @@ from ..custom.function_plan import FunctionPlan
 from ..engine import modes, versions
 from ..engine.graph import Node, next_number
 from ..engine.help import explain
-from ..engine.tensor import Tensor
 from ..modes.recording import inside_forward
+from ..tensor_api.tensor import Tensor
 
 _KNOWN = {
     "modes": modes, "versions": versions, "Tensor": Tensor, "Node": Node, "Context": Context,

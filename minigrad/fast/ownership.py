@@ -12,7 +12,8 @@ import numpy as np
 from ..backends.device import array_module
 from ..engine.graph import Leaf, Node
 from ..engine.registry import op
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
+from ..tensor_api.tensor import Tensor
 from .large_pull import PutOff
 
 _ndarray = np.ndarray

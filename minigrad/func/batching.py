@@ -13,8 +13,9 @@ from typing import Any
 from ..backends.pool import is_count
 from ..engine.errors import RuleError, TransformError, describe
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
 from ..ops.batching import align, each_in_turn
+from ..tensor_api.tensor import Tensor
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, kept, named_after, new_level, value_of

@@ -16,11 +16,11 @@ import numpy as np
 from ..engine.errors import TransformError, describe
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor
 from ..ops.axes import on_host
 from ..ops.batching import align
 from ..ops.shape.splitting import unbind
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from . import tree
 from .batching import Batched
 from .levels import require_function

@@ -8,8 +8,9 @@ from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
 from ..engine.errors import TransformError
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from . import tree
 from .batching import vmap
 from .forward import one_each, pushed, pushed_through

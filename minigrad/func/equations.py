@@ -24,9 +24,10 @@ from ..engine import modes
 from ..engine.errors import ConvergenceError, TransformError
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, raw, wrap
+from ..engine.tensor import raw, wrap
 from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from . import solvers
 from .batching import vmap
 from .linear_map import linearize

@@ -17,9 +17,10 @@ from ..engine import api, modes
 from ..engine.errors import RuleError, TransformError, about, describe
 from ..engine.registry import op as ops
 from ..engine.residuals import with_residuals
-from ..engine.tensor import NO_PLAIN_ARRAY, Tensor, detached, wrap
+from ..engine.tensor import detached, wrap
 from ..tensor_api.create import as_tensor
 from ..tensor_api.numpy_protocol import warn_of_storing
+from ..tensor_api.tensor import NO_PLAIN_ARRAY, Tensor
 from . import tree
 from .levels import (
     LevelTensor,

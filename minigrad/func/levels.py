@@ -21,9 +21,10 @@ from ..backends.threads import Local, identity
 from ..engine import modes
 from ..engine.errors import TransformError, describe
 from ..engine.residuals import with_residuals
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
 # that count elsewhere, or none, so that threads which make objects of one class do not meet there.

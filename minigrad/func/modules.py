@@ -10,8 +10,8 @@ from typing import Any
 from ..backends.leaving import contextmanager, ended_by
 from ..engine.errors import TransformError, describe
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from .batching import vmap
 from .levels import named_after
 from .reverse import grad, which

@@ -14,8 +14,9 @@ from ..backends.device import to_host
 from ..backends.dtypes import accumulator, is_differentiable
 from ..engine.errors import ConvergenceError, TransformError, describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from . import tree
 from .levels import require_function
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..engine import api
 from ..engine.errors import SeedError, TransformError, describe
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor
+from ..tensor_api.tensor import Tensor
 from . import tree
 from .levels import (
     LevelTensor,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engine.errors import TransformError
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .levels import require_function
 
 _MANY = 10_000  # parts, from which on a tree is asked whether it contains itself

@@ -19,9 +19,10 @@ from ..engine.graph import Leaf
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..engine.tensor import Tensor, raw, wrap
+from ..engine.tensor import raw, wrap
 from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
+from ..tensor_api.tensor import Tensor
 from . import launch
 from .blocks import Blocks
 from .outside import Outside, Unknown

@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from ..backends.dtypes import WITHOUT_DTYPE, bfloat16
 from ..engine.events import capture_origin
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .records import CASTS
 
 FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")

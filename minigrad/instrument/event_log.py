@@ -22,8 +22,8 @@ from ..backends.locks import Lock
 from ..engine import events, modes
 from ..engine.events import capture_origin
 from ..engine.graph import Leaf
-from ..engine.tensor import Tensor
 from ..ops import work
+from ..tensor_api.tensor import Tensor
 from . import formats
 from . import sections as engine_sections
 from .device_lines import DeviceLines

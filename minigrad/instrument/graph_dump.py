@@ -18,7 +18,8 @@ from ..backends.device import device_of
 from ..backends.sites import site_of
 from ..engine.errors import describe
 from ..engine.graph import Leaf, Port, reachable
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from . import formats
 from .graph_work import flops_of
 from .numbers import owner, small_values

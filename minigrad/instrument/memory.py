@@ -20,7 +20,8 @@ import numpy as np
 
 from ..backends.locks import Lock
 from ..engine.graph import Leaf
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from .formats import cotangents_of
 from .numbers import owner
 

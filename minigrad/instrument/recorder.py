@@ -20,8 +20,8 @@ from ..backends.locks import Lock
 from ..backends.threads import identity
 from ..engine import events
 from ..engine.graph import Leaf, Port
-from ..engine.tensor import Tensor
 from ..modes.recording import CalledFirst
+from ..tensor_api.tensor import Tensor
 from . import formats
 from .graph_dump import Known, document_of, named
 from .notebook import viewer_forms

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .graph_dump import graph_for
 from .table import shortened
 

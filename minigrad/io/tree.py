@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import FormatError, describe
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 VERSION = [1, 0]
 _PLAIN = (bool, int, str, type(None))

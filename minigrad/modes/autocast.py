@@ -31,7 +31,8 @@ from ..engine import modes
 from ..engine.graph import Leaf
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from .recording import CalledFirst, decorated
 
 __all__ = ["CastEvent", "autocast", "is_autocast_enabled"]

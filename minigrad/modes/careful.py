@@ -11,8 +11,9 @@ from ..backends.device import array_module
 from ..backends.dtypes import NUMBERS
 from ..engine import events, modes
 from ..engine.errors import describe, refuse_left_behind
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..tensor_api.methods import each_of
+from ..tensor_api.tensor import Tensor
 from . import deterministic, session
 
 

@@ -21,7 +21,7 @@ from ..backends import random
 from ..backends.leaving import contextmanager, ended_by
 from ..engine import modes
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .checkpoint_frame import Collector, Frame, Recorder
 from .saving import Saver
 

@@ -20,7 +20,7 @@ from ..backends.sites import site_of
 from ..engine import versions
 from ..engine.errors import CheckpointError
 from ..engine.graph import Leaf
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 _SAMPLE = 16  # elements of a computed value that are compared
 _SMALL = 8192  # bytes; fingerprints of larger arrays are remembered, for other ops that take them

@@ -17,7 +17,8 @@ from ..engine.contributions import accumulate, conform
 from ..engine.errors import HookError, about, describe
 from ..engine.graph import Leaf
 from ..engine.passes import Pull
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from . import hooks
 from .scopes import span
 

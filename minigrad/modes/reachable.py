@@ -19,7 +19,7 @@ import numpy as np
 
 from ..backends.draws import Draws
 from ..backends.philox import DeviceGenerator
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 _MOST = 20_000  # objects looked at; a function that reaches more is not looked through further
 _LONG = 1000  # items of a container; longer ones hold data

@@ -17,7 +17,8 @@ from ..backends.leaving import left_always
 from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
 from ..engine.errors import HookError, about, describe
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 from .recording import decorated
 from .saving import Deferred, Saver
 

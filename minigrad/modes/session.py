@@ -24,8 +24,8 @@ from ..engine import modes
 from ..engine.errors import SessionMismatch, call_text, describe
 from ..engine.graph import Leaf
 from ..engine.registry import engine
-from ..engine.tensor import Tensor
 from ..tensor_api.create import tensor
+from ..tensor_api.tensor import Tensor
 
 __all__ = ["Session", "clear_grads"]
 

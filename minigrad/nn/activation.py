@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..tensor_api import create, draws
+from ..tensor_api.tensor import Tensor
 from .init import constant_
 from .module import Module
 from .parameter import Parameter

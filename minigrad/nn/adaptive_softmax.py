@@ -7,8 +7,8 @@ import numpy as np
 
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.axes import array_like, constant_like, constant_of_each, on_host
+from ..tensor_api.tensor import Tensor
 from .containers import ModuleList, Sequential
 from .linear import Linear
 from .module import Module

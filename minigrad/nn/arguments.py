@@ -16,8 +16,8 @@ import numpy as np
 from ..backends.caches import cached
 from ..backends.dtypes import is_truth
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..tensor_api.help import unfit
+from ..tensor_api.tensor import Tensor
 
 _OURS = __name__.rpartition(".")[0]
 _CALLED_THEN = "A layer is made with its options, and then called with tensors: nn.{0}(...)(x)"

@@ -8,11 +8,11 @@ import numpy as np
 from ..backends.dtypes import accumulator, common_dtype
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.attention.calls import MOST_SCORES
 from ..ops.attention.drops import attention_seeds
 from ..ops.attention.words import plainly
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from . import init
 from .linear import Linear
 from .module import Module

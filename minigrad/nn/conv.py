@@ -7,8 +7,8 @@ import numpy as np
 
 from ..backends.dtypes import plain_number
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.windows import per_axis, windows
+from ..tensor_api.tensor import Tensor
 from .linear import draw_evenly, empty
 from .module import Module
 

@@ -12,7 +12,7 @@ from ..backends.caches import cached as kept
 from ..backends.leaving import contextmanager, ended_by
 from ..backends.threads import Local
 from ..engine.modes import state
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .module import Module
 
 

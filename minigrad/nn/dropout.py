@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.dropout import drop
+from ..tensor_api.tensor import Tensor
 from .module import Module
 
 

@@ -8,11 +8,12 @@ from ..backends.device import resolve, to_device, to_host
 from ..backends.dtypes import accumulator
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..ops.axes import constant_array, constant_of_each
 from ..ops.scaling import power_of_two
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from . import init
 from .module import Module
 from .parameter import Parameter

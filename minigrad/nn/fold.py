@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .module import Module
 
 __all__ = ["Fold", "Unfold"]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -83,6 +82,7 @@ from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_
 from ..ops.loss.margins import soft_margin as soft_margin_loss
 from ..tensor_api import create, draws
 from ..tensor_api.help import absences as _absences
+from ..tensor_api.tensor import Tensor
 from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding

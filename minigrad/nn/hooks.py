@@ -15,7 +15,7 @@ from ..backends.caches import cached
 from ..backends.leaving import left_always
 from ..engine.errors import HookError, describe
 from ..engine.primitive import Primitive
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 
 
 class Hook:

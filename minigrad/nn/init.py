@@ -18,10 +18,10 @@ from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..backends.truncated_normal import between
 from ..engine.errors import TransformError, describe
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..modes.recording import no_grad
 from ..tensor_api.create import drawn
+from ..tensor_api.tensor import Tensor
 from .arguments import at_least_zero
 
 Generator = np.random.Generator | None

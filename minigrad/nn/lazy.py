@@ -19,7 +19,7 @@ from typing import Any
 from ..backends import random
 from ..backends.leaving import ended_by
 from ..engine import modes
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 from .module import Module

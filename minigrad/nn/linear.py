@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from . import init
 from .module import Module
 from .parameter import Parameter

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.axes import array_like, in_wide
 from ..ops.loss.reduction import check_no_pairs, check_reduction, reduced
+from ..tensor_api.tensor import Tensor
 from .arguments import at_least_zero
 from .linear import Linear
 from .module import Module

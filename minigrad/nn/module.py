@@ -8,9 +8,9 @@ import numpy as np
 
 from ..engine import events
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..modes.scopes import scope
 from ..tensor_api.help import SignatureOfInit, telling
+from ..tensor_api.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
 from .named import is_of_library, keywords_of_layer, of_layer

@@ -6,12 +6,13 @@ import numpy as np
 
 from ..engine.errors import TransformError
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..modes.saving import is_recomputing
 from ..ops.axes import in_wide
 from ..ops.scaling import is_lost, is_normal, overflow_ignored, power_of_two
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from . import init
 from .conv import as_tuple
 from .linear import empty

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.axes import array_like, constant_like, on_host
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",

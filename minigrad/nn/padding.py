@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .conv import Sizes, as_tuple
 from .module import Module
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.events import capture_origin
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
+from ..tensor_api.tensor import Tensor
 
 
 class Parameter(Tensor):

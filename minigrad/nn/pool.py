@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from .conv import Sizes
 from .module import Module
 

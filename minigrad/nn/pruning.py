@@ -12,10 +12,10 @@ import numpy as np
 from ..backends.device import array_module
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..modes.recording import no_grad
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from .derived import Derivation, derive, rules_of, underive
 from .module import Module
 from .parameter import Parameter

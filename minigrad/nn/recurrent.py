@@ -11,9 +11,9 @@ import numpy as np
 
 from ..engine.errors import describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.shape.splitting import unbind
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from .linear import draw_evenly, empty
 from .module import Module
 from .packed import PackedSequence, active_steps, pack_padded_sequence, pad_packed_sequence

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.axes import axis_of
 from ..ops.combine import flatten
+from ..tensor_api.tensor import Tensor
 from .module import Module
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..ops.axes import array_like, widen
 from ..ops.scaling import overflows, power_of_two
 from ..tensor_api.help import teaching
+from ..tensor_api.tensor import Tensor
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]

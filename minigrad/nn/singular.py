@@ -8,9 +8,9 @@ from typing import Any
 from ..backends.dtypes import accumulator
 from ..engine.errors import TransformError, describe
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..modes import saving
 from ..modes.recording import no_grad
+from ..tensor_api.tensor import Tensor
 
 
 def unit(x: Any, eps: float) -> Any:

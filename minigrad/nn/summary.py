@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..backends.leaving import ended_by
-from ..engine.tensor import Tensor
 from ..modes.recording import no_grad
+from ..tensor_api.tensor import Tensor
 
 
 def summary_of(module: Any, inputs: tuple) -> str:

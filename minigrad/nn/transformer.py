@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from . import init
 from .attention import MultiheadAttention
 from .containers import ModuleList

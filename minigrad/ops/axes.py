@@ -27,7 +27,8 @@ from ..backends.dtypes import (
 )
 from ..engine.errors import TransformError
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
+from ..tensor_api.tensor import Tensor
 
 _FEW = 1 << 12  # elements
 _NUMBERS = (float, int, bool)

@@ -10,8 +10,8 @@ import numpy as np
 from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..engine.primitive import linear, primitive
-from ..engine.tensor import Tensor
 from ..tensor_api.composite import composite
+from ..tensor_api.tensor import Tensor
 from .axes import array_like
 from .batching import one_more_axis
 

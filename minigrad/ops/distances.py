@@ -14,8 +14,8 @@ import numpy as np
 from ..backends.dtypes import accumulator, common_dtype
 from ..engine.primitive import primitive
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..tensor_api.composite import composite
+from ..tensor_api.tensor import Tensor
 from .axes import array_like, as_floating, both_arrays, constant_like, sum_to
 from .batching import align, needs_axes
 from .blocks import on_threads, scratch, spans

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..backends.dtypes import common_dtype, is_floating
 from ..engine.registry import numpy_table, op
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
 from ..tensor_api.numpy_protocol import mask_of
+from ..tensor_api.tensor import Tensor
 from .axes import (
     array_beside,
     array_like,

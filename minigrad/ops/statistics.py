@@ -15,9 +15,10 @@ from ..backends.dtypes import (
 )
 from ..engine.primitive import linear
 from ..engine.registry import op
-from ..engine.tensor import Tensor, detached, raw, wrap
+from ..engine.tensor import detached, raw, wrap
 from ..modes import deterministic
 from ..tensor_api.composite import composite
+from ..tensor_api.tensor import Tensor
 from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
 from .scaling import is_lost, overflow_ignored, power_of_two

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import StateError, describe
-from ..engine.tensor import Tensor
 from ..nn.arguments import at_least_zero
 from ..tensor_api.help import telling, unfit
+from ..tensor_api.tensor import Tensor
 
 __all__ = [
     "at_least_zero",

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
+from ..tensor_api.tensor import Tensor
 from .arguments import loads_whole, require_state
 from .packs import working_dtype
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..backends.device import plain_array
 from ..engine.errors import describe
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..modes.recording import enable_grad
 from ..modes.scopes import spanned
+from ..tensor_api.tensor import Tensor
 from .arguments import at_least_zero, loads_whole, require_state
 from .line_search import HALVINGS, strong_wolfe
 from .optimizer import Optimizer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .arguments import at_least_zero, numbers
 from .optimizer import Optimizer, average
 from .packs import State, scratch

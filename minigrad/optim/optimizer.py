@@ -11,12 +11,12 @@ import numpy as np
 from ..backends.device import array_module, device_of, plain_array, to_device
 from ..engine.errors import describe
 from ..engine.events import capture_origin
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..modes.recording import enable_grad
 from ..modes.scopes import spanned
 from ..nn.parameter import UninitializedParameter, zero_grads
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from .arguments import loads_whole, number_of, require_state, takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..engine.tensor import Tensor
 from ..ops.blocks import BLOCK, in_blocks
+from ..tensor_api.tensor import Tensor
 
 SMALL = 1 << 13  # parameters of fewer elements are gathered
 State = dict[str, Any]

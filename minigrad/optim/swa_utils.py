@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..backends.leaving import ended_by
-from ..engine.tensor import Tensor
 from ..engine.versions import note_write
 from ..modes.recording import no_grad
 from ..nn.module import Module
 from ..nn.norm import _BatchNorm
 from ..tensor_api import create
+from ..tensor_api.tensor import Tensor
 from .lr_scheduler import SWALR
 
 __all__ = [

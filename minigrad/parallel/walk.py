@@ -32,7 +32,7 @@ from ..backends import blas, pool
 from ..backends.locks import Lock
 from ..engine import serial
 from ..engine.passes import Pass, engines
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .report import Report, keep
 from .scheduler import Scheduler
 from .streams import measured, scheduler_for, usable

@@ -13,7 +13,7 @@ from typing import Any
 from ..backends.caches import cached
 from ..engine.errors import describe
 from ..engine.graph import Leaf, Port
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .record import Entry, Outside, Record, argument_text
 
 

@@ -20,9 +20,10 @@ from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
 from ..engine import api, serial, versions
 from ..engine.errors import TapeError, about, describe
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from ..modes import hooked, hooks
 from ..ops.blocked import in_blocks
+from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
 from .record import Entry, Outside, Record, Value
 from .trace import Trace, Traced, Untraceable, parts_of

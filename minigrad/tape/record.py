@@ -16,9 +16,9 @@ from ..backends.sites import site_of
 from ..engine import events, modes, versions
 from ..engine.errors import TapeError, about, describe
 from ..engine.graph import Leaf, Port, with_leaves
-from ..engine.tensor import Tensor
 from ..modes.recording import CalledFirst
 from ..modes.saving import Deferred
+from ..tensor_api.tensor import Tensor
 
 
 class Value:

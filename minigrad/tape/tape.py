@@ -21,7 +21,7 @@ from ..engine import api, modes, serial
 from ..engine.errors import TapeError
 from ..engine.graph import Leaf
 from ..engine.passes import Pass, engines, orders
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .listing import backward_text, forward_text
 from .program import Program, compile_program
 from .record import Record

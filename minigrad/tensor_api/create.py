@@ -22,9 +22,9 @@ from ..backends.device import (
 from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
 from ..engine import modes
 from ..engine.registry import numpy_table, op
-from ..engine.tensor import Tensor
 from .assigned import is_mapped, values_of
 from .help import teaching
+from .tensor import Tensor
 
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",

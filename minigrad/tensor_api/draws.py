@@ -13,9 +13,10 @@ from ..backends.device import to_host
 from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
 from ..engine.errors import TransformError
 from ..engine.registry import op
-from ..engine.tensor import Tensor, raw
+from ..engine.tensor import raw
 from .create import Shape, as_tensor, drawn, rand, randn, tensor
 from .help import teaching
+from .tensor import Tensor
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "poisson", "rand_like", "randint", "randint_like",

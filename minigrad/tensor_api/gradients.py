@@ -8,7 +8,8 @@ from ..backends.device import array_module
 from ..engine.api import run_backward
 from ..engine.errors import describe
 from ..engine.graph import Leaf
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import wrap
+from .tensor import Tensor
 
 
 class GradStore(MutableMapping):

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.dtypes import resolve_dtype
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .function import Function, as_tensors, floating_results, is_smooth_array, results
 from .spec import OpSpec, Sample
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .compare import RTOL, name_of
 from .errors import GradcheckError
 from .function import Arrays, Function, as_array, pulled_back

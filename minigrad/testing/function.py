@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backends.dtypes import is_differentiable
 from ..engine.api import grad
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .errors import GradcheckError, Skipped
 
 Arrays = list[np.ndarray]

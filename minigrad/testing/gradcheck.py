@@ -15,8 +15,8 @@ import numpy as np
 from ..backends.dtypes import is_floating
 from ..custom.shown import as_it_is
 from ..engine.errors import RuleError, describe
-from ..engine.tensor import Tensor
 from ..tensor_api.help import teaching
+from ..tensor_api.tensor import Tensor
 from .compare import (
     NOISE,
     RTOL,

@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .case import Context
 from .checks import CHECKS
 from .function import as_array

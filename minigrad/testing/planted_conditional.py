@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..engine.primitive import Primitive
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .plant import Plant, both, both_dx, numbers, pairs, plant, vectors
 from .spec import Sample
 

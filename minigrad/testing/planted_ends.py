@@ -9,9 +9,9 @@ import numpy as np
 
 from ..backends.optional import optional
 from ..engine.registry import op
-from ..engine.tensor import Tensor
 from ..fusion import trace
 from ..ops.elementwise.powers import power_da, power_db
+from ..tensor_api.tensor import Tensor
 from .function import as_array
 from .plant import Plant, numbers, plant, vectors
 from .spec import OpSpec, Sample

@@ -9,9 +9,9 @@ import numpy as np
 from ..engine import residuals
 from ..engine.primitive import Primitive
 from ..engine.rule import Rule
-from ..engine.tensor import Tensor
 from ..func.forward import Dual
 from ..func.levels import LevelTensor
+from ..tensor_api.tensor import Tensor
 from .plant import SINE, Plant, plant, vectors
 
 

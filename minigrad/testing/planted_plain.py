@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.contributions import unbroadcast
 from ..engine.modes import state
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .plant import OFF, PRODUCT, SINE, Plant, numbers, pairs, plant, sine_off, times, vectors
 from .spec import Sample
 

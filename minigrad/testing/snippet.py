@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ..tensor_api.tensor import Tensor
 from .case import primitive_of
 from .errors import Entry
 from .function import Function, as_array

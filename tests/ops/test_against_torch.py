@@ -12,7 +12,7 @@ import pytest
 
 import minigrad.testing.samples  # registers the specs  # noqa: F401
 from minigrad.engine.api import grad
-from minigrad.engine.tensor import Tensor
+from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.spec import specs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -6,7 +6,7 @@ import pytest
 import minigrad as mg
 from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import op
-from minigrad.engine.tensor import Tensor
+from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing import (
     ErrorSample,
     GradcheckError,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.tensor import Tensor
+from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing import GradcheckError, gradcheck, jvpcheck
 from minigrad.testing.plant import make
 

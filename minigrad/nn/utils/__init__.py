@@ -9,11 +9,11 @@ import numpy as np
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...engine.versions import note_write
 from ...ops.axes import constant_array
 from ...tensor_api import create
 from ...tensor_api.help import absences as _absences
+from ...tensor_api.tensor import Tensor
 from .. import init, singular
 from ..arguments import at_least_zero
 from ..containers import ParameterList

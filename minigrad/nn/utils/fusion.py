@@ -8,8 +8,8 @@ import copy
 from typing import Any
 
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...tensor_api.help import absences as _absences
+from ...tensor_api.tensor import Tensor
 from ..parameter import Parameter
 
 __all__ = [

@@ -10,10 +10,10 @@ import numpy as np
 from ... import linalg
 from ...backends.dtypes import is_differentiable
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...ops.axes import on_host
 from ...tensor_api import create
 from ...tensor_api.help import absences as _absences
+from ...tensor_api.tensor import Tensor
 from .. import functional, init, singular
 from ..derived import class_before
 from ..module import Module

@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import Any
 
 from ...engine.errors import describe
-from ...engine.tensor import Tensor
 from ...engine.versions import note_write
 from ...modes.recording import no_grad
 from ...tensor_api.create import as_tensor
+from ...tensor_api.tensor import Tensor
 from ..containers import ModuleDict, ModuleList
 from ..derived import cached, class_before, derive, rules_of, underive
 from ..module import Module

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...engine.tensor import Tensor
 from ...modes.recording import no_grad
 from ...tensor_api import create
 from ...tensor_api.help import absences as _absences
+from ...tensor_api.tensor import Tensor
 from ..derived import rules_of
 from ..module import Module
 from ..pruning import (

@@ -8,8 +8,8 @@ import numpy as np
 from ...backends.dtypes import common_dtype, is_floating
 from ...engine.errors import describe
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...tensor_api.composite import composite
+from ...tensor_api.tensor import Tensor
 from ..axes import array_like
 from .blocks import attention_blocks
 from .drops import attention_seeds

@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..axes import widen
 from ..batching import apart, merged
 from ..row_sums import sum_of_product

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import accumulator, common_dtype, is_differentiable
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 
 
 def zero(g: Any) -> Any:

@@ -7,8 +7,8 @@ import numpy as np
 from ...backends.device import array_module
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...tensor_api.composite import composite
+from ...tensor_api.tensor import Tensor
 from ..axes import array_like
 from .matrices import adjoint, finite, scipy_function, square_matrices, stack_batch
 

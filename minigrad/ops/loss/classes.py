@@ -14,9 +14,9 @@ from ...engine import modes
 from ...engine.errors import describe
 from ...engine.primitive import linear, primitive
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
+from ...tensor_api.tensor import Tensor
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
 from ..blocks import BUFFER, in_blocks, long_runs, part, scratch, single

@@ -10,9 +10,10 @@ import numpy as np
 
 from ...backends.dtypes import common_dtype
 from ...engine.registry import op
-from ...engine.tensor import Tensor, raw
+from ...engine.tensor import raw
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
+from ...tensor_api.tensor import Tensor
 from ..axes import (
     array_like,
     as_floating,

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...backends.dtypes import accumulator, is_differentiable, resolve_dtype
 from ...engine.registry import chosen_table, op
-from ...engine.tensor import Tensor, raw, wrap
+from ...engine.tensor import raw, wrap
 from ...tensor_api.numpy_protocol import mask_of
+from ...tensor_api.tensor import Tensor
 from ..axes import as_floating, axes_of
 from ..scaling import is_lost, overflow_ignored, power_of_two
 from .spread import degrees_lost, root_of_variance

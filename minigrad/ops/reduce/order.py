@@ -8,8 +8,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...engine.tensor import Tensor
 from ...tensor_api.composite import composite
+from ...tensor_api.tensor import Tensor
 from ..axes import (
     array_like,
     axes_of,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.errors import TransformError
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case, is_differentiable_op, primitive_of
 from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array

@@ -6,8 +6,8 @@ asked for, and with one result alone that is used.
 
 import numpy as np
 
-from ...engine.tensor import Tensor
 from ...modes.recording import enable_grad, inference_mode, no_grad
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..conduct import all_arguments_but_one, asked_for_alone, one_argument_alone, some_results
 from ..errors import DoesNotApply, GradcheckError

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...backends.pool import get_num_threads, set_num_threads
 from ...engine.registry import op as registry
-from ...engine.tensor import Tensor
 from ...ops import blocked as piecewise
+from ...tensor_api.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Arrays, Function, as_array, is_smooth_array, pulled_back

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import DeviceError
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
 from ..function import as_array, floating_results, gradients, is_smooth_array, results

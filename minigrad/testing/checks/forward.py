@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator, finfo, is_differentiable, is_floating
 from ...engine.primitive import Primitive
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..errors import GradcheckError
 from ..function import as_array, as_tensors, is_smooth_array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.errors import RuleError, TransformError
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array
 from .nearness import agree

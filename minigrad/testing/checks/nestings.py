@@ -18,7 +18,7 @@ import numpy as np
 
 from ...engine.errors import TransformError
 from ...engine.registry import op
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction, finite
 from ..errors import DoesNotApply, GradcheckError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction
 from ..errors import DoesNotApply, GradcheckError, Inconclusive, Skipped

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Context
 from ..errors import DoesNotApply, GradcheckError
 from ..function import as_array, floating_results, gradients, is_smooth_array, replaced

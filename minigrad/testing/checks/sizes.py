@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Context, function_of, is_elementwise, primitive_of
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, as_array, as_tensors, is_smooth_array, results

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..conduct import some_arguments, tied_gradients, ties
 from ..errors import DoesNotApply, GradcheckError

@@ -11,7 +11,7 @@ import numpy as np
 import minigrad as mg
 
 from ...engine.errors import InPlaceError
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..engines import available
 from ..function import Arrays, Function, as_array, pulled_back

@@ -8,7 +8,7 @@ import numpy as np
 
 import minigrad as mg
 
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..function import Arrays, Function, as_array
 from ..numeric import normal
 

@@ -14,7 +14,7 @@ import numpy as np
 import minigrad as mg
 
 from ...engine.errors import RuleError, TapeError, TransformError
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..checks.nestings import Gradient, Ways, in_products, nestings_agree
 from ..compare import check_direction

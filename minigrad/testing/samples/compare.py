@@ -61,7 +61,7 @@ def _as_array(truth):
 
 def _on_tensors(name):
     from ...engine.registry import op
-    from ...engine.tensor import Tensor
+    from ...tensor_api.tensor import Tensor
 
     return lambda a, b: Tensor(_as_array(getattr(op, name)(a, b)))
 

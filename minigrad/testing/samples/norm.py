@@ -4,7 +4,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ...engine.registry import op
-from ...engine.tensor import Tensor
+from ...tensor_api.tensor import Tensor
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, in_both_orders, normal, of_several
 
