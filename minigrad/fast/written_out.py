@@ -118,7 +118,7 @@ def pull_written_out(
             continue
         known[f"rule{i}"] = rule.run
         given = [value[name] for name in rule.names]
-        call = _in_words(rule.fn, given) or f"rule{i}({', '.join(given)})"
+        call = _in_words(op, rule, given) or f"rule{i}({', '.join(given)})"
         calls.append(f"g * {_together(call)}" if rule.partial else call)
     lines = ["def pull(g, saved):", f" [{', '.join(saved)}] = saved"]
     if op.joint is not None:
@@ -194,22 +194,42 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
     return LargePull(rules)
 
 
-def _in_words(fn: Callable, given: list[str]) -> str | None:
+class _Word:
+    """The name of an array in place of the array: arithmetic with it writes source."""
+
+    __slots__ = ("text",)
+    __array_ufunc__ = None
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __neg__(self) -> "_Word":
+        return _Word(f"-{self.text}")
+
+    def __truediv__(self, other: Any) -> "_Word":
+        if type(other) is not _Word or " " in self.text + other.text:
+            return NotImplemented
+        return _Word(f"{self.text} / {other.text}")
+
+    def __bool__(self) -> bool:
+        raise TypeError("an array that is not there has no truth value")
+
+    __eq__ = __ne__ = __hash__ = __bool__  # type: ignore[assignment]
+
+
+def _in_words(op: Any, rule: Rule, given: list[str]) -> str | None:
     """The source of what a rule such as `lambda b: b` or `lambda g, b: g / b` returns; else None.
 
-    That is one of its arguments, or a negative or a quotient that begins with its first one.
+    The rule is called once, with words for what it reads. That tells all of it if it reads arrays
+    that are always there, and names nothing else: no call, no attribute, so no side effect.
     """
-    if not isinstance(
-        fn, FunctionType
-    ):  # a bound method's code has its object as a further argument
+    always = {"g", "y", *op.arrays} - op.optional
+    if op.variadic or op.outputs or not always.issuperset(rule.names):
         return None
-    code = fn.__code__
-    names = code.co_varnames[: code.co_argcount]
-    if code.co_names or not names:
+    if type(rule.fn) is not FunctionType or rule.fn.__code__.co_names or rule.fn.__closure__:
         return None
-    first, *others = names
-    for words in (*names, f"-{first}", *[f"{first} / {other}" for other in others]):
-        if code.co_code == eval(f"lambda {', '.join(names)}: {words}").__code__.co_code:
-            value = dict(zip(names, given))
-            return re.sub(r"\w+", lambda name: value[name[0]], words)
-    return None
+    try:
+        found = rule.fn(*map(_Word, given))
+    except TypeError:  # arithmetic that a word does not have
+        return None
+    return found.text if type(found) is _Word else None
