@@ -178,7 +178,26 @@ class Sequential(_List):
         return self.extend(self._entries() * (times - 1))
 
 
-class ModuleList(_List):
+class _Uncalled(Module):
+    """A container that is not called: the scopes of its entries begin with its own name."""
+
+    def _enter_scope(self, name: str) -> None:
+        super()._enter_scope(name)
+        for key, entry in vars(self).items():
+            if isinstance(entry, Module):
+                self._name_scope(key, entry)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, Module):
+            self._name_scope(name, value)
+
+    def _name_scope(self, key: str, entry: Module) -> None:
+        called = type(self).forward is not Module.forward  # a subclass may define one
+        entry._enter_scope(f"{self._scope}.{key}" if self._scope and not called else key)
+
+
+class ModuleList(_Uncalled, _List):
     """A list of modules that are found, trained and saved; it has no forward of its own."""
 
 
@@ -270,7 +289,7 @@ class _Dict(Module):
         return entry
 
 
-class ModuleDict(_Dict):
+class ModuleDict(_Uncalled, _Dict):
     """A dictionary of modules that are found, trained and saved; it has no forward of its own."""
 
 

@@ -32,7 +32,8 @@ class Module(ModuleHooks, ModuleState):
 
     Attributes that are parameters or modules are found by themselves. A module inside a plain list
     is refused: use nn.Sequential or nn.ModuleList. While a listener (profile, graph dump) is on,
-    calling a module opens a scope with its attribute's name, the outermost one with its class's.
+    calling a module opens a scope with its attribute's name, the outermost one with its class's;
+    a ModuleList or ModuleDict is not called, and its entries have scopes such as "layers.0".
     """
 
     __signature__ = SignatureOfInit()
@@ -86,7 +87,7 @@ class Module(ModuleHooks, ModuleState):
                 f"write the values into it: with mg.no_grad(): module.{name}[...] = value"
             )
         elif isinstance(value, Module):
-            value._scope = name
+            value._enter_scope(name)
             self._forget_buffer(name)
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
@@ -106,6 +107,10 @@ class Module(ModuleHooks, ModuleState):
         elif name in self._buffers:
             require_kind(self, name, value, Tensor, "buffer")
         super().__setattr__(name, value)
+
+    def _enter_scope(self, name: str) -> None:
+        """From now on a parent holds this module under this name."""
+        self._scope = name
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)

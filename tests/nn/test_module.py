@@ -265,6 +265,40 @@ def test_scopes_are_attribute_names_under_the_class_name(heard):
     assert heard == ["Net", "Net/features/0", "Net/features/1", "Net/head"]
 
 
+def test_entries_of_uncalled_containers_have_the_containers_name_in_their_scope(heard):
+    class Translator(nn.Module):
+        def __init__(self):
+            self.encoder = nn.ModuleList([nn.Linear(4, 4)])
+            self.encoder.append(nn.Linear(4, 4))
+            self.heads = nn.ModuleDict({"tag": nn.ModuleList([nn.Linear(4, 4)])})
+
+        def forward(self, x):
+            for layer in self.encoder:
+                x = layer(x)
+            return self.heads["tag"][0](x)
+
+    Translator()(mg.ones(1, 4, dtype="float32"))
+    assert heard == ["Translator/encoder.0", "Translator/encoder.1", "Translator/heads.tag.0"]
+
+
+def test_a_module_list_with_a_forward_opens_a_scope_around_its_entries(heard):
+    class Row(nn.ModuleList):
+        def forward(self, x):
+            for layer in self:
+                x = layer(x)
+            return x
+
+    class Outer(nn.Module):
+        def __init__(self):
+            self.row = Row([nn.Linear(4, 4)])
+
+        def forward(self, x):
+            return self.row(x)
+
+    Outer()(mg.ones(1, 4, dtype="float32"))
+    assert heard == ["Outer/row/0"]
+
+
 def test_no_scope_is_left_behind_by_an_error(heard):
     with pytest.raises(Exception):  # noqa: B017 - whatever the op says of the wrong shape
         Net()(mg.ones(1, 5, dtype="float32"))
