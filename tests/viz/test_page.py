@@ -187,3 +187,15 @@ def test_beside_a_long_scope_its_count_stands_whole(open_page, dumps):
     count = page.locator("#panel button span", has_text="node").last
     assert count.inner_text() == "1 node"
     assert count.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+def test_the_list_of_scopes_is_a_tree_with_counts_and_times(open_page, dumps):
+    page = open_page(dumps.convnet(), depth=1)
+    rows = page.locator("#panel button.scope")
+    assert rows.all_inner_texts() == ["▸ model\n22 nodes · 12.6 ms"]
+    assert rows.first.get_attribute("aria-expanded") == "false"
+    rows.first.click()
+    assert rows.all_inner_texts()[1] == "▾ conv1\n4 nodes · 1.8 ms"
+    indents = [row.evaluate("e => parseFloat(e.style.paddingLeft)") for row in rows.all()[:2]]
+    assert indents[0] < indents[1]
+    assert rows.first.get_attribute("aria-expanded") == "true"

@@ -290,8 +290,9 @@ class CanvasPainter {
     const top = box.y - box.h / 2;
     pen.fillStyle = ink;
     pen.font = `600 ${TEXT.title}px ${FONT}`;
-    pen.fillText(titleText(box), box.x, top + 19.5);
-    if (k < DETAIL - 1e-6) return;
+    const alone = k < DETAIL - 1e-6;
+    pen.fillText(titleText(box), box.x, alone ? box.y + 4.5 : top + 19.5);
+    if (alone) return;
     pen.fillStyle = quiet;
     pen.font = `400 ${TEXT.line}px ${FONT}`;
     box.lines.forEach((line, at) => pen.fillText(line, box.x, top + 34 + TEXT.leading * at));

@@ -4,8 +4,9 @@
 const DETAIL = LEAST / TEXT.label; // zoom from which every word is read
 const TITLES = LEAST / TEXT.title; // zoom from which titles are
 const EDGE = { x: 16, y: 16 }; // pixels around a fitted picture
+const FEW = 4; // boxes that say too little: their titles alone, opened, say more
 const WRAPS = [1, 0.6, 0.4]; // of the page that a level inside may fill
-const LEAST_AREA = 6000; // of a box with the room around it
+const LEAST_AREA = 10000; // of a box with the room around it
 
 // The stage in units of the graph, at the least zoom that shows every word.
 function pageSpace() {
@@ -24,7 +25,7 @@ function readableFolding(room) {
   const closed = new Set(groupNames()), page = pageSpace();
   if (!page) return { closed, inner: 1 };
   let best = { closed, inner: 1 }, scene = buildScene(closed, room, page);
-  const open = (wanted) => {
+  const open = (wanted, least) => {
     if (!wanted.length || !couldFit(scene, wanted, page)) return false;
     const fewer = new Set(best.closed);
     for (const group of wanted) fewer.delete(group.name);
@@ -32,13 +33,15 @@ function readableFolding(room) {
     let [inner, widest] = tried[0];
     for (const [other, next] of tried)
       if (zoomToFit(next) > 1.1 * zoomToFit(widest)) [inner, widest] = [other, next];
-    if (zoomToFit(widest) < DETAIL) return false;
+    if (zoomToFit(widest) < least) return false;
     best = { closed: fewer, inner };
     scene = widest;
     return true;
   };
   const most = (group) => group.members.length > graph.nodes.length / 3;
-  while (open(foldedGroups(scene)) || open(foldedGroups(scene).filter(most)));
+  const further = (least) => open(foldedGroups(scene), least)
+    || open(foldedGroups(scene).filter(most), least);
+  while (further(DETAIL) || (scene.boxes.length < FEW && further(TITLES)));
   return best;
 }
 

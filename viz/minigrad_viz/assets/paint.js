@@ -150,6 +150,7 @@ class SvgPainter {
     const text = (style, at, y, words) =>
       group.append(this.make("text", { class: style, x: at, y }, words));
     text("title", x, top + 19.5, titleText(box));
+    group.lastChild.style.setProperty("--middle", `${box.h / 2 - 15}px`); // where it stands alone
     box.lines.forEach((line, at) => text("line", x, top + 34 + TEXT.leading * at, line));
     const below = top + box.h + (box.root ? 15.5 : 13);
     for (const port of box.ports.values()) text("label", x + port.offset, below, port.text);

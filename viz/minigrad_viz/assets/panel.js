@@ -1,7 +1,7 @@
 "use strict";
 // The side panel. Texts from the graph enter the page through textContent alone.
 
-const panel = document.getElementById("panel");
+const panel = document.getElementById("panel"), SCOPES_SHOWN = 300;
 
 function tag(name, text = "", style = "") {
   const element = document.createElement(name);
@@ -55,9 +55,6 @@ function showOverview(app) {
   section("Finite differences", ...checkRows(app));
   section("Differences", ...differences(app));
   section("Scopes", ...scopeRows(app));
-  section("Repeats", ...[...repeats].map(([name, { title, copies, members }]) =>
-    action(`${app.closed.has(name) ? "▸" : "▾"} ${title}`,
-      `×${(copies + 1).toLocaleString("en")}, ${countText(members.length, "op")}`, () => app.toggle(name))));
   const recorded = [app.player && ["s", "step through backward"],
     graph.critical && ["p", "critical path"]].filter(Boolean);
   section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
@@ -91,14 +88,38 @@ function differences(app) {
   return marked.map((at) => action(nodeName(at), graph.nodes[at].note, () => app.reveal(at)));
 }
 
+// The tree of groups as far as it is open, in the order of time; a scope of one node is a row too.
 function scopeRows(app) {
-  const hidden = (scope) => prefixes(scope).slice(0, -1).some((outer) => app.closed.has(outer));
-  const listed = [...scopes].filter(([scope]) => !hidden(scope));
-  const order = new Intl.Collator("en", { numeric: true }).compare;  // block2 before block10
-  listed.sort((a, b) => order(a[0], b[0]));
-  return listed.slice(0, 300).map(([scope, count]) =>
-    action((app.closed.has(scope) ? "▸ " : "▾ ") + scope, countText(count, "node"),
-      () => app.toggle(scope)));
+  const rows = [], visit = (outer) => {
+    for (const group of inOrder(outer.inner)) {
+      if (rows.length >= SCOPES_SHOWN) return;
+      rows.push(scopeRow(app, group));
+      if (!app.closed.has(group.name)) visit(group);
+    }
+  };
+  visit(root);
+  return rows;
+}
+
+// By the first op of each: parameters are older than what uses them.
+function inOrder(inner) {
+  const began = ({ members }) => members.find((at) => graph.nodes[at].kind === "op") ?? members[0];
+  return [...inner.values()].map((group) => [graph.nodes[began(group)].seq, group])
+    .sort((a, b) => a[0] - b[0]).map(([, group]) => group);
+}
+
+function scopeRow(app, group) {
+  const { name, members, depth } = group, single = members.length === 1;
+  const sign = single ? "·" : app.closed.has(name) ? "▸" : "▾";
+  const time = heatOf(group, "time"), bytes = byteText(heatOf(group, "bytes"));
+  const sums = [countText(members.length, "node"), time === null ? "" : timeText(time)];
+  const act = () => (single ? app.reveal(members[0]) : app.toggle(name));
+  const row = action(`${sign} ${groupTitle(group)}`, sums.filter(Boolean).join(" · "), act);
+  row.title = `${name}: ${[...sums, bytes].filter(Boolean).join(", ")}`;
+  row.className = "scope";
+  row.style.paddingLeft = `${9 + 12 * (depth - 1)}px`;
+  if (!single) row.setAttribute("aria-expanded", String(!app.closed.has(name)));
+  return row;
 }
 
 function showScope(app, box) {
