@@ -29,6 +29,8 @@ from .backends.optional import wanted as _wanted
 
 if _wanted("courtesy"):  # first, and the one place that imports it
     from . import courtesy
+from .custom import implementations as _implementations
+from .modes import careful as _careful  # these two fill places that the engine leaves open
 from .ops import *
 from . import (
     amp,

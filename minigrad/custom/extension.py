@@ -18,7 +18,7 @@ from typing import Any
 
 from ..engine.primitive import Primitive, primitive
 from ..engine.registry import op as registry
-from .implementations import ByDevice, Extensible
+from .implementations import ByDevice
 
 __all__ = ["extension", "extensions"]
 
@@ -48,7 +48,7 @@ def extensions() -> dict[str, dict[str, Any]]:
     for entry in registry:
         caches = getattr(entry, "caches", [])
         forward = getattr(entry, "forward", None)
-        if isinstance(entry, Extensible) and (caches or isinstance(forward, ByDevice)):
+        if isinstance(entry, Primitive) and (caches or isinstance(forward, ByDevice)):
             found[entry.name] = {
                 "implementations": _devices(forward),
                 "rules": _rules(entry),

@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..engine import modes, versions
 from ..engine.errors import InPlaceError, RuleError, about, describe
-from ..engine.graph import link, next_number
+from ..engine.graph import record
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.rules import RESERVED
@@ -116,15 +116,11 @@ class FunctionCall(InTransforms, Primitive):
         """What `apply` returns of a plain call whose forward has returned y."""
         nodes = [x.node for x in self.given]
         y = self.settled(ctx, tensors, arrays, before, y)
-        node = link(self, nodes, [*arrays, y], {}, ())
-        if node is not None:
-            node.number, node.op, node.origin = next_number(), self, None
+        node = record(self, nodes, [*arrays, y], {}, ())
         if self.outputs:
             result = self._wrap_outputs(y, node, Tensor)
         else:
             result = wrap(y, node)
-            if node is not None:
-                node.shape, node.dtype = y.shape, y.dtype
         result = self.finish(result)
         self.forget()
         return result

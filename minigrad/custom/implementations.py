@@ -14,6 +14,7 @@ from ..backends.caches import Cache
 from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
 from ..engine.errors import ImplementationError
+from ..engine.primitive import Primitive
 from ..engine.registry import Origin, find_op, origin_of, registering_module
 from ..engine.registry import op as registry
 
@@ -66,14 +67,14 @@ class ByDevice:
 
 
 class Extensible:
-    """Base of Primitive: what an extension may add to an op, which therefore is one object.
+    """What an extension may add to an op, which therefore is one object; methods of Primitive.
 
     Copies of a module share its ops, and a pickled module has their names.
     """
 
     name: str
     forward: Any
-    plans: Any
+    _set_forward: Callable[[Callable], None]
 
     def __copy__(self) -> Self:
         return self
@@ -126,10 +127,6 @@ class Extensible:
             if not table and self.forward.general is not None:
                 self._set_forward(self.forward.general)
 
-    def _set_forward(self, forward: Callable) -> None:
-        self.forward = forward
-        self.plans.clear()
-
     def cache(
         self, what: str = "", max_entries: int | None = None, max_bytes: int | None = None
     ) -> Cache:
@@ -137,3 +134,10 @@ class Extensible:
         made = Cache(f"{self.name}.{what}" if what else self.name, max_entries, max_bytes)
         self.__dict__.setdefault("caches", []).append(made)
         return made
+
+
+for _name in (
+    "__copy__", "__deepcopy__", "__reduce__", "implementation", "remove_implementation",
+    "cache",
+):  # fmt: skip
+    setattr(Primitive, _name, vars(Extensible)[_name])

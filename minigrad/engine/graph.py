@@ -73,6 +73,16 @@ def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> No
     return node
 
 
+def record(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
+    """The node of one call, numbered; an op of several outputs sets the shapes of these itself."""
+    node = link(op, nodes, arrays, params, residuals)
+    if node is not None:
+        node.number, node.op, node.origin = next_number(), op, None
+        if not op.outputs:
+            node.shape, node.dtype = arrays[-1].shape, arrays[-1].dtype
+    return node
+
+
 class Leaf:
     """Where a leaf tensor's gradient arrives. Refers to its tensor weakly, so there is no cycle."""
 

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.caches import report, size_of_value
-from ..modes.saving import Deferred
 from . import rule as seam
 from .graph import Node, port_of
 from .registry import op as registry
@@ -83,10 +82,8 @@ class Plan:
         """For each of the node's parents, which input of the call it was."""
         if not self.op.variadic:
             return self.slots
-        saved: Any = node.saved
-        needs: Any = (
-            saved.needs if isinstance(saved, Deferred) else saved[self.names.index("needs")]
-        )
+        saved: Any = node.saved  # a tuple, or what a Saver has put in its place (modes/saving.py)
+        needs: Any = saved[self.names.index("needs")] if type(saved) is tuple else saved.needs
         return [slot for slot, need in enumerate(needs) if need]
 
     def linked(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:
@@ -159,7 +156,7 @@ class Plans(dict):
     """The plans of an op by pattern.
 
     Cleared when its forward or a rule changes, and with them everything else that was derived from
-    these: the plain call and the twin with residuals.
+    these: the calls that were made for it, and what others keep in `derived`.
     """
 
     def __init__(self, op: Any):
@@ -167,8 +164,10 @@ class Plans(dict):
 
     def clear(self) -> None:
         super().clear()
-        for name in ("apply", "watched", "with_residuals"):
-            self.op().__dict__.pop(name, None)
+        op: Any = self.op()
+        op.derived.clear()
+        for name in ("apply", "watched"):
+            op.__dict__.pop(name, None)
 
 
 def _measure() -> tuple[int, int]:

@@ -13,8 +13,8 @@ Three ways to write one:
     @linear                                                       # jvp is the op itself
     def transpose(x, *, axes=None): ...
 
-Calling an op is the one doorway: unwrap, run, wrap, link. `Primitive.general` does it for any call;
-`apply` is the same for plain calls, written out for each op (plain_call.py).
+Calling an op is the one doorway: unwrap, run, link, wrap. `Primitive.general` does it for any call;
+fast/ writes the same out for the plain calls of each op.
 """
 
 import inspect
@@ -25,25 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import KINDS, WITHOUT_DTYPE, plain_numbers, weak_scalars
-from ..custom.implementations import Extensible
-from ..modes.careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
+from ..backends.dtypes import plain_numbers
 from . import events, modes, tensor
-from .errors import refuse_left_behind
-from .graph import Node, Port, link, next_number
-from .help import explain, held, operand, taught
+from .graph import Node, Port, record
+from .help import explain, held, taught
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
-from .residuals import twin
 from .rules import RESERVED, Differentiable
 from .signature import check_partials, in_own_names, plain_name, split_signature
-from .tensor import TensorBase
+from .tensor import wrap
+from .values import as_results, unwrap
 
-_new = object.__new__
 _ndarray = np.ndarray
 _ufunc = np.ufunc
-_NOTHING = np.empty(0)
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -61,10 +56,33 @@ def _as_it_is(ufunc: Callable) -> Callable:
 make_call: Callable[[Any, str], Callable] = _general
 run_large: Callable[[Any], Callable] = _as_it_is
 LARGE: float = np.inf
+
+
+def _under_modes(op: Any, args: tuple, params: dict) -> tuple:
+    """How a call runs: (its result if it has run already, args, forward, class of the result,
+    whether it is recorded, whether somebody is told of it).
+    """
+    return None, args, op.forward, tensor.made, modes.state.recording, bool(events.listeners)
+
+
+def _tell(
+    op: Any, kind: type, node: Any, args: tuple, params: dict, y: Any, t0: int, t1: int
+) -> Any:
+    """Inform the listeners of a call, which took from t0 to t1; returns y."""
+    if not modes.state.muted:
+        ys = y if op.outputs else (y,)
+        events.emit(("forward", op.name, t0, t1, node, args, ys, params))
+    return y
+
+
+# Seam F. Called while `modes.active`, before and after a call; modes/careful.py puts functions here
+# that know transforms, autocast, tapes, checkpoints and sessions.
+enter: Callable[[Any, tuple, dict], tuple] = _under_modes
+tell: Callable = _tell
 holders: dict[int, weakref.ref] = {}  # the ops that hold a call so made, by id
 
 
-class Primitive(Extensible, Differentiable):
+class Primitive(Differentiable):
     """One op. Positional arguments are arrays that may carry gradients; keywords are static.
 
     arrays      names of the array arguments, in order
@@ -81,6 +99,9 @@ class Primitive(Extensible, Differentiable):
     """
 
     other_names: dict[str, str] = {}  # of arguments, and what they are called here
+    implementation: Callable[..., Callable]  # this and the next two: custom/implementations.py
+    remove_implementation: Callable[..., None]
+    cache: Callable[..., Any]
 
     def __init__(
         self,
@@ -126,6 +147,7 @@ class Primitive(Extensible, Differentiable):
         self.jvp_rule: Rule | None = None
         self.batch_rule: Callable | None = None
         self.plans = Plans(self)
+        self.derived: dict[Any, Any] = {}  # what others make of it; emptied when a rule changes
         self.tracked = self._tracked(differentiable)
         if reserved := RESERVED & {*self.arrays, *self.defaults}:
             raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
@@ -167,100 +189,39 @@ class Primitive(Extensible, Differentiable):
         return self.general(*args, **params)  # rules call ops on arrays alone, which are not plain
 
     def general(self, *args: Any, **params: Any) -> Any:
-        """Any call, of whatever arguments under whatever modes, in four steps."""
-        forward, kind, watch, listeners = self.forward, tensor.made, None, ()
+        """Any call, of whatever arguments under whatever modes."""
         if len(args) != self.arity:
             args, params = self._bind(args, params)
         if params:
-            params = plain_numbers(params)
-            if self.flags:
-                self.check_flags(params)
+            params = self.static(params)
+        forward, kind, recording, heard = self.forward, tensor.made, True, False
         if modes.active:
-            state, listeners = modes.state, events.listeners  # who wants to know afterwards
-            if modes.checked or not state.plain:
-                kinds = [*map(type, args)]
-                if list in kinds or tuple in kinds:  # a transform hands them to rules
-                    args = tuple(
-                        [operand(x, self, args, params) if type(x) in (list, tuple) else x
-                         for x in args]
-                    )  # fmt: skip
-                watch = enter(self, args, params)
-                listeners = listeners or state.saving or state.tapes
-                if watch.result is not None:
-                    return watch.result
-                if watch.transformed:
-                    args, forward, kind = watch.args, watch.forward, watch.kind
-            elif modes.levels:
-                refuse_left_behind(self, args)  # those of a transform that another thread runs
-
+            done, args, forward, kind, recording, heard = enter(self, args, params)
+            if done is not None:
+                return done
         # unwrap
-        arrays, nodes, bit, tensors, weak = [], [], 1, False, False
-        data, tracked = _NOTHING, self.tracked
-        for x in args:
-            if isinstance(x, TensorBase):
-                tensors = True
-                array = x._data
-                arrays.append(array)
-                if array.size > data.size:
-                    data = array
-                nodes.append(x.node if bit & tracked else None)
-                bit += bit
-                continue
-            nodes.append(None)
-            if type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
-                weak = True
-                arrays.append(x)
-            else:
-                plain = type(x) is _ndarray and x.dtype.kind in KINDS
-                arrays.append(x if plain else operand(x, self, args, params))
-            bit += bit
-        if weak:
-            arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)
-
-        if data.size >= LARGE and type(forward) is _ufunc:
+        arrays, nodes, largest = unwrap(self, args, params)
+        if largest is not None and largest.size >= LARGE and type(forward) is _ufunc:
             forward = run_large(forward)
-
         # run
         try:
-            if listeners:  # times bracket NumPy's work alone, not the engine's
+            if heard:  # times bracket NumPy's work alone, not the engine's
                 t0, y, t1 = events.clock(), forward(*arrays, **params), events.clock()
             else:
-                y = forward(*arrays, **params) if params else forward(*arrays)
+                y = forward(*arrays, **params)
         except Exception as error:
             raise explain(error, self, args, params)  # noqa: B904 (it knows its cause)
-        residuals = ()
-        if self.residuals:
-            y, *residuals = y
-        if not tensors:
+        y, *residuals = y if self.residuals else (y,)
+        if largest is None:  # where no argument is a tensor, the result is none
             return y
         if type(y) is not _ndarray:
-            if not kind.level or isinstance(y, np.generic):
-                y = as_result(self, y, args, params)
-            if self.outputs:
-                y = as_arrays(y)
-
+            y = as_results(self, y, kind, args, params)
         # link
-        node = None
-        if watch is None or watch.recording:
-            node = link(self, nodes, [*arrays, y], params, residuals)
-        if node is not None:
-            node.number = next_number()
-            node.op = self
-            node.origin = None
-        if listeners:
-            y = tell_forward(self, kind, node, args, params, y, t0, t1)
-
+        node = record(self, nodes, [*arrays, y], params, residuals) if recording else None
+        if heard:
+            y = tell(self, kind, node, args, params, y, t0, t1)
         # wrap
-        if self.outputs:
-            return self._wrap_outputs(y, node, kind)
-        if node is not None:
-            node.shape = y.shape
-            node.dtype = y.dtype
-        result = _new(kind)
-        result._data = y
-        result.node = node
-        result._grad = None
-        return result
+        return self._wrap_outputs(y, node, kind) if self.outputs else wrap(y, node, kind)
 
     def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
         """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""
@@ -282,6 +243,13 @@ class Primitive(Extensible, Differentiable):
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
 
+    def static(self, params: dict) -> dict:
+        """The static parameters of a call, NumPy's numbers as Python's; TypeError for no flag."""
+        params = plain_numbers(params)
+        if self.flags:
+            self.check_flags(params)
+        return params
+
     def check_flags(self, params: dict) -> None:
         """TypeError for a flag that is no truth value: any text would count as True."""
         for name in self.flags:
@@ -300,23 +268,19 @@ class Primitive(Extensible, Differentiable):
             plan = self.plans[key] = Plan(self, pattern)
         return plan  # not looked up again: another thread may have cleared the plans
 
+    def _set_forward(self, forward: Callable) -> None:
+        self.forward = forward
+        self.plans.clear()
+
     def _wrap_outputs(self, ys: Any, node: Node | None, kind: type) -> tuple:
         results = []
         for index, y in enumerate(ys):
-            result = _new(kind)
-            result._data = y
-            result.node, result._grad = node and Port(node, index, result._data), None
-            results.append(result)
+            results.append(wrap(y, node and Port(node, index, y), kind))
         if node is not None:
             node.shape = tuple(r._data.shape for r in results)
             node.dtype = tuple(r._data.dtype for r in results)
             node.ports = tuple([weakref.ref(r.node) for r in results])
         return tuple(results)
-
-    @cached_property
-    def with_residuals(self) -> "Primitive":
-        """This op with its residuals as further outputs, for a level that records above it."""
-        return twin(self)
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:

@@ -16,7 +16,6 @@ from ..custom.shown import guarded
 from ..engine import api, modes
 from ..engine.errors import RuleError, TransformError, about, describe
 from ..engine.registry import op as ops
-from ..engine.residuals import with_residuals
 from ..engine.tensor import detached, wrap
 from ..tensor_api.create import as_tensor
 from ..tensor_api.numpy_protocol import warn_of_storing
@@ -33,6 +32,7 @@ from .levels import (
     require_function,
     value_of,
 )
+from .residuals import with_residuals
 from .reverse import split_aux, warn_of_numbers
 
 __all__ = ["jvp"]

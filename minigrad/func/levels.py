@@ -20,11 +20,11 @@ from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
 from ..engine import modes
 from ..engine.errors import TransformError, describe
-from ..engine.residuals import with_residuals
 from ..engine.tensor import wrap
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor
+from .residuals import with_residuals
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
 # that count elsewhere, or none, so that threads which make objects of one class do not meet there.

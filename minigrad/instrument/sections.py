@@ -97,7 +97,7 @@ def with_clocks(fn: Any) -> Any:
         if section:
             order.append(section[2])
             written.append(f"{indent}s_{section[2]} = clock()")
-        elif "events.emit(" in following or "tell_forward(" in following:
+        elif "events.emit(" in following or " tell(self, " in following:
             written.append(f"{indent}s_told = clock()")
         elif "return self._wrap_outputs(" in line or line.endswith("return result"):
             if "self." in line:
@@ -117,6 +117,6 @@ def _told(order: list[str]) -> list[str]:
     if order[-1] == "link":  # written out for one op
         return ["if listeners:", f"    tell_sections(op.name, ({spans}))"]
     return [
-        "if listeners and not kind.level:",
+        "if heard and not kind.level:",
         f'    tell_sections(self.name, ({spans}, ("wrap", s_wrap, clock())))',
     ]

@@ -5,41 +5,55 @@
 
 from typing import Any
 
-import numpy as np
-
-from ..backends.device import array_module
-from ..backends.dtypes import NUMBERS
-from ..engine import events, modes
-from ..engine.errors import describe, refuse_left_behind
-from ..engine.tensor import raw
+from ..engine import events, modes, primitive
+from ..engine.errors import refuse_left_behind
+from ..engine.help import operand
 from ..tensor_api.methods import each_of
 from ..tensor_api.tensor import Tensor
 from . import deterministic, session
 
 
 class Watch:
-    """How one call runs under this thread's modes."""
+    """How one call runs under this thread's modes; a transform that takes part changes it.
 
-    __slots__ = ("args", "forward", "kind", "recording", "result", "transformed")
+    args, forward   what is called with what
+    kind            the class of the result
+    recording       whether the call may leave a node
+    result          set when a transform has already run the call
+    """
 
-    def __init__(self, recording: bool, args: tuple = (), forward: Any = None):
-        self.recording = recording
-        self.transformed = forward is not None  # whether a transform takes part
-        self.args = args
-        self.forward = forward
-        self.kind = Tensor  # the class of the result
-        self.result = None  # set when a transform has already run the call
+    __slots__ = ("args", "forward", "kind", "recording", "result")
 
+    def __init__(self, recording: bool, args: tuple, forward: Any):
+        self.recording, self.args, self.forward = recording, args, forward
+        self.kind, self.result = Tensor, None
 
-# Outside transforms there are only two answers, so two objects serve all calls.
-_RECORDED, _UNRECORDED = Watch(True), Watch(False)
 
 # Ops whose index may differ between examples under vmap -> the method of each_of that runs them.
 _BY_INDEX = {"getitem": "read", "setitem": "write"}
 
 
-def enter(op: Any, args: tuple, params: dict) -> Watch:
-    """How this call runs under the thread's modes; its result, if a transform takes it over."""
+def enter(op: Any, args: tuple, params: dict) -> tuple:
+    """How a call runs: (its result if a transform has run it, args, forward, class of the result,
+    whether it is recorded, whether listeners, Savers or tapes are told of it).
+    """
+    state = modes.state
+    if not modes.checked and state.plain:
+        if modes.levels:
+            refuse_left_behind(op, args)  # those of a transform that another thread runs
+        return None, args, op.forward, Tensor, True, bool(events.listeners)
+    if any(type(x) in (list, tuple) for x in args):  # a transform hands them to rules
+        given = args
+        args = tuple(
+            [operand(x, op, given, params) if type(x) in (list, tuple) else x for x in args]
+        )
+    watch = _watch(op, args, params)
+    heard = bool(events.listeners or state.saving or state.tapes)
+    return watch.result, watch.args, watch.forward, watch.kind, watch.recording, heard
+
+
+def _watch(op: Any, args: tuple, params: dict) -> Watch:
+    """How a call runs in a thread that has left the default modes."""
     if deterministic.required:
         deterministic.refuse(op, args)
     if session.checked:
@@ -48,22 +62,18 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
     if events.opening is not None and not (state.level or state.muted):
         events.opening(op.name)
     plain = state.plain
+    watch = Watch(bool(plain), args, op.forward)
     if plain is not None:
-        return _RECORDED if plain else _UNRECORDED
+        return watch
     if state.level and op.name in _BY_INDEX and (each := each_of(params.get("index"))):
-        watch = Watch(True)
         watch.result = getattr(each, _BY_INDEX[op.name])(*args)
         return watch
-    given = args
     if state.autocast is not None:
-        args = state.autocast.cast(op, args)
-    top: Any = _innermost(args) if state.level else Tensor
-    recording = state.recording and top.level >= state.constant_below
-    if not top.level and args is given:
-        return _RECORDED if recording else _UNRECORDED
-    watch = Watch(recording, args, op.forward)
+        watch.args = state.autocast.cast(op, args)
+    top: Any = _innermost(watch.args) if state.level else Tensor
+    watch.recording = state.recording and top.level >= state.constant_below
     if top.level:
-        top.run_at_level(watch, op, args, params)
+        top.run_at_level(watch, op, watch.args, params)
     return watch
 
 
@@ -93,58 +103,6 @@ def tell_forward(
     return y
 
 
-def scalars_as_arrays(op: Any, values: list) -> list:
-    """mg.sum(2.0): if no argument is a tensor, Python numbers are 0-d arrays to all but ufuncs.
-
-    Beside an array they stay weak in elementwise ops, as they do beside a tensor.
-    """
-    weak = op.kind == "elementwise" and any(hasattr(x, "dtype") for x in values)
-    if weak or isinstance(op.forward, np.ufunc):
-        return values
-    xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
-    return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]
-
-
-def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """A forward's result that is not a NumPy array, in the form that a tensor may hold."""
-    if isinstance(y, np.generic):
-        return np.asarray(y)  # see as_arrays
-    if isinstance(y, Tensor | tuple):
-        y = without_tensors(op, y, args, params)
-    if not op.outputs and not hasattr(y, "dtype"):
-        several = isinstance(y, tuple) and len(y) > 1
-        advice = f", or a tuple of {len(y)} with outputs={len(y)}" if several else ""
-        raise TypeError(
-            f"the forward of {op.name} returned {describe(y)}; an op returns an array{advice}"
-        )
-    return y
-
-
-def as_arrays(ys: Any) -> Any:
-    """Several results, with arrays instead of the scalars that NumPy returns for 0-d ones.
-
-    Scalars are read-only. Also, products of complex scalars are rounded differently from those of
-    arrays, which use fused multiply-add, and a replay of a tape computes on arrays.
-    """
-    return tuple([np.asarray(y) if isinstance(y, np.generic) else y for y in ys])
-
-
-def without_tensors(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """The array of a result that came out as a tensor because a static parameter was one.
-
-    A parameter that requires a gradient is refused: it would silently get none. So is an argument
-    left over from a transform that has ended, also where there are several results.
-    """
-    refuse_left_behind(op, args)
-    for name, value in params.items():
-        if isinstance(value, Tensor) and (value.level or value.requires_grad):
-            raise TypeError(
-                f"{op.name}: {name} is a constant here, and the one given, {describe(value)}, "
-                f"asks for a derivative that it would not get; pass {name}={name}.item()"
-            )
-    return raw(y)
-
-
 def _innermost(args: tuple) -> Any:
     """The class of the argument that belongs to the innermost transform (the highest level)."""
     top = Tensor
@@ -152,3 +110,6 @@ def _innermost(args: tuple) -> Any:
         if isinstance(x, Tensor) and x.level > top.level:
             top = type(x)
     return top
+
+
+primitive.enter, primitive.tell = enter, tell_forward

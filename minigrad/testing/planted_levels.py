@@ -6,9 +6,9 @@ from unittest import mock
 
 import numpy as np
 
-from ..engine import residuals
 from ..engine.primitive import Primitive
 from ..engine.rule import Rule
+from ..func import residuals
 from ..func.forward import Dual
 from ..func.levels import LevelTensor
 from ..tensor_api.tensor import Tensor

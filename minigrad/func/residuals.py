@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .rule import Rule
+from ..engine.rule import Rule
 
 _ABSENT = np.empty(0, "V1")  # for a residual that is None: an output of an op is an array
 
 
 def with_residuals(op: Any, args: tuple | list, params: dict) -> tuple:
     """(y, *residuals) of a call of `op` on values of any level; a residual may be None."""
-    found = op.with_residuals(*args, **params)
+    own = op.derived.get(twin)
+    if own is None:
+        own = op.derived[twin] = twin(op)
+    found = own(*args, **params)
     count = op.outputs or 1
     return (found[:count] if op.outputs else found[0], *map(_present, found[count:]))
 
