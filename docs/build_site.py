@@ -44,7 +44,7 @@ ROOMS = {
         "Tensors and modes",
         ["tensor_api.create", "tensor_api.draws", "tensor_api.tensor", "tensor_api.inplace",
          "modes.hooks", "modes.recording", "modes.session", "modes.scopes", "modes.deterministic",
-         "backends.caches", "backends.random", "backends.pool", "engine.errors"],
+         "backends.caches", "backends.random", "backends.pool", "errors", "engine.errors"],
     ),
     "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),
     "namespaces": (

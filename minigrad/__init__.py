@@ -57,7 +57,7 @@ from .backends.random import generator, manual_seed
 from .backends.random import get_state as get_rng_state
 from .backends.random import set_state as set_rng_state
 from .compiled import accelerate, is_accelerated
-from .engine import errors
+from . import errors
 from .modes.autocast import autocast
 from .backends.caches import cache_stats, clear_caches
 from .tensor_api.create import *

@@ -13,10 +13,10 @@ from ..backends import device as places
 from ..backends.caches import Cache
 from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
-from ..engine.errors import ImplementationError
 from ..engine.primitive import Primitive
 from ..engine.registry import Origin, find_op, origin_of, registering_module
 from ..engine.registry import op as registry
+from ..errors import ImplementationError
 
 _changing = Lock()  # one thread at a time gives an op an implementation, or takes one away
 

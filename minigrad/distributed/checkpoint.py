@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import FormatError
+from ..errors import FormatError
 from ..io import load, save
 from ..io.atomic import replaced_whole
 from .ranks import world

@@ -9,11 +9,12 @@ import numpy as np
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.threads import on_new_stack, stack_runs_out
+from ..errors import HookError, TransformError
 from ..modes import anomaly, hooked, hooks
 from ..modes.autocast import paused
 from . import claims, events, modes, serial, tensor, versions
 from .contributions import accumulate
-from .errors import GraphReleasedError, HookError, SeedError, TransformError, about, describe
+from .errors import GraphReleasedError, SeedError, about, describe
 from .graph import Leaf
 from .passes import Pass, Pull, require_engine, way_of
 from .registry import engine as functions

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..backends.threads import identity
-from .errors import GraphInUseError
+from ..errors import GraphInUseError
 from .graph import Leaf
 
 _running: list["Claim"] = []

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
+from ..errors import TransformError
 from ..ops.axes import on_host
 from ..ops.batching import align
 from ..ops.shape.splitting import unbind

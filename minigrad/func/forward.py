@@ -14,9 +14,10 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..custom.shown import guarded
 from ..engine import api, modes
-from ..engine.errors import RuleError, TransformError, about, describe
+from ..engine.errors import RuleError, about, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import detached, wrap
+from ..errors import TransformError
 from ..tensor_api.create import as_tensor
 from ..tensor_api.numpy_protocol import warn_of_storing
 from ..tensor_api.tensor import NO_PLAIN_ARRAY, Tensor

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable
-from ..engine.errors import ConvergenceError, TransformError, describe
+from ..engine.errors import describe
 from ..engine.registry import op as ops
 from ..engine.tensor import raw, wrap
+from ..errors import ConvergenceError, TransformError
 from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor
 from . import solvers, tree

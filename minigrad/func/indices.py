@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.registry import op as ops
 from ..engine.tensor import raw
+from ..errors import TransformError
 from ..ops.axes import constant_like
 
 __all__ = ["EachIndex", "each_index"]

@@ -19,8 +19,9 @@ from typing import Any
 from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
 from ..engine import modes
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.tensor import wrap
+from ..errors import TransformError
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor

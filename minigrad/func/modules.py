@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..backends.leaving import contextmanager, ended_by
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.registry import op as ops
+from ..errors import TransformError
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor
 from .batching import vmap

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..engine import api
-from ..engine.errors import SeedError, TransformError, describe
+from ..engine.errors import SeedError, describe
 from ..engine.tensor import wrap
+from ..errors import TransformError
 from ..tensor_api import joined
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import finfo
-from ..engine.errors import ConvergenceError
+from ..errors import ConvergenceError
 
 
 def tolerance(dtype: Any) -> float:

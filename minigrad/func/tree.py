@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import TransformError
 from ..engine.registry import op
+from ..errors import TransformError
 from ..tensor_api.tensor import Tensor
 from .levels import require_function
 

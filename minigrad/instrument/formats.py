@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..engine.errors import FormatError
+from ..errors import FormatError
 from ..version import __version__
 from .reading import opened
 from .records import (

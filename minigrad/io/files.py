@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import FormatError
+from ..errors import FormatError
 from ..tensor_api import create
 from ..tensor_api.help import teaching
 from . import npz, tensors

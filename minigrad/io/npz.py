@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from ..engine.errors import FormatError
+from ..errors import FormatError
 
 _TEXTS = "__metadata__"  # a member with the texts, in JSON, as bytes
 BFLOAT16 = "minigrad.bfloat16"  # names of arrays that NumPy's format would not know

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import FormatError
+from ..errors import FormatError
 
 METADATA = "__metadata__"
 _WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import FormatError, describe
+from ..engine.errors import describe
+from ..errors import FormatError
 from ..tensor_api.tensor import Tensor
 
 VERSION = [1, 0]

@@ -18,10 +18,11 @@ from ..backends.leaving import left_always
 from ..backends.sites import stack_of
 from ..backends.threads import Local
 from ..engine import events, modes
-from ..engine.errors import AnomalyError, InPlaceError, about, describe
+from ..engine.errors import InPlaceError, about, describe
 from ..engine.passes import Pull
 from ..engine.tensor import raw
 from ..engine.versions import arrays_in
+from ..errors import AnomalyError
 from .recording import CalledFirst, decorated
 
 __all__ = ["detect_anomaly"]

@@ -18,8 +18,8 @@ import numpy as np
 from ..backends.fingerprint import fingerprint
 from ..backends.sites import site_of
 from ..engine import versions
-from ..engine.errors import CheckpointError
 from ..engine.graph import Leaf
+from ..errors import CheckpointError
 from ..tensor_api.tensor import Tensor
 
 _SAMPLE = 16  # elements of a computed value that are compared

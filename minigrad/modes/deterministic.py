@@ -14,8 +14,8 @@ from ..backends.device import device_of
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..engine import modes
-from ..engine.errors import DeterminismError
 from ..engine.tensor import raw
+from ..errors import DeterminismError
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "deterministic", "nondeterministic_ops",

@@ -14,10 +14,11 @@ from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
 from ..engine.contributions import accumulate, conform
-from ..engine.errors import HookError, about, describe
+from ..engine.errors import about, describe
 from ..engine.graph import Leaf
 from ..engine.passes import Pull
 from ..engine.tensor import raw
+from ..errors import HookError
 from ..tensor_api.tensor import Tensor
 from . import hooks
 from .scopes import span

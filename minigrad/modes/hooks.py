@@ -24,7 +24,8 @@ from typing import Any
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local
-from ..engine.errors import HookError, about, describe
+from ..engine.errors import about, describe
+from ..errors import HookError
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = Lock()

@@ -16,8 +16,9 @@ from ..backends.device import to_device, to_host
 from ..backends.leaving import left_always
 from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
-from ..engine.errors import HookError, about, describe
+from ..engine.errors import about, describe
 from ..engine.tensor import raw
+from ..errors import HookError
 from ..tensor_api.tensor import Tensor
 from .recording import decorated
 from .saving import Deferred, Saver

@@ -21,9 +21,10 @@ from ..backends.device import device_of, resolve
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..engine import modes
-from ..engine.errors import SessionMismatch, call_text, describe
+from ..engine.errors import call_text, describe
 from ..engine.graph import Leaf
 from ..engine.registry import engine
+from ..errors import SessionMismatch
 from ..tensor_api.create import tensor
 from ..tensor_api.tensor import Tensor
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from ..backends.caches import cached
 from ..backends.leaving import left_always
-from ..engine.errors import HookError, describe
+from ..engine.errors import describe
 from ..engine.primitive import Primitive
+from ..errors import HookError
 from ..tensor_api.tensor import Tensor
 
 

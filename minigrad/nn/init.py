@@ -17,8 +17,9 @@ from ..backends import random
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..backends.truncated_normal import between
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.versions import note_write
+from ..errors import TransformError
 from ..modes.recording import no_grad
 from ..tensor_api.create import drawn
 from ..tensor_api.tensor import Tensor

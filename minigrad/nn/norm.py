@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import TransformError
 from ..engine.registry import op
 from ..engine.tensor import raw
 from ..engine.versions import note_write
+from ..errors import TransformError
 from ..modes.saving import is_recomputing
 from ..ops.axes import in_wide
 from ..ops.scaling import is_lost, is_normal, overflow_ignored, power_of_two

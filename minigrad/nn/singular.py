@@ -6,8 +6,9 @@ It computes with tensors, so that under vmap each example has vectors of its own
 from typing import Any
 
 from ..backends.dtypes import accumulator
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.registry import op
+from ..errors import TransformError
 from ..modes import saving
 from ..modes.recording import no_grad
 from ..tensor_api.tensor import Tensor

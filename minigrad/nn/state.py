@@ -7,8 +7,9 @@ import numpy as np
 
 from ..backends.device import array_module, device_of, plain_array, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
-from ..engine.errors import MinigradError, StateError, describe
+from ..engine.errors import MinigradError, describe
 from ..engine.versions import note_write
+from ..errors import StateError
 from ..tensor_api import create
 from ..tensor_api.tensor import Tensor
 from .parameter import Parameter, UninitializedParameter

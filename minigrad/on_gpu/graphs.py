@@ -8,7 +8,7 @@ lies where the graph writes.
 from typing import Any
 
 from ..backends.device import require_gpu
-from ..engine.errors import TapeError
+from ..errors import TapeError
 from ..tape.buffers import as_array, copied
 
 

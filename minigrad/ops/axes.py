@@ -25,9 +25,9 @@ from ..backends.dtypes import (
     require_fit,
     resolve_dtype,
 )
-from ..engine.errors import TransformError
 from ..engine.registry import op
 from ..engine.tensor import raw
+from ..errors import TransformError
 from ..tensor_api.tensor import Tensor
 
 _FEW = 1 << 12  # elements

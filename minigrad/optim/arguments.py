@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import StateError, describe
+from ..engine.errors import describe
+from ..errors import StateError
 from ..nn.arguments import at_least_zero
 from ..tensor_api.help import telling, unfit
 from ..tensor_api.tensor import Tensor

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..engine.errors import TapeError, about, describe
+from ..engine.errors import about, describe
+from ..errors import TapeError
 from .blocks import Blocks, Run, runs_of
 from .trace import Ref, Step, Trace, flat, mapped, parts_of
 

@@ -19,8 +19,9 @@ from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
 from ..engine import api, serial, versions
-from ..engine.errors import TapeError, about, describe
+from ..engine.errors import about, describe
 from ..engine.tensor import raw
+from ..errors import TapeError
 from ..modes import hooked, hooks
 from ..ops.blocked import in_blocks
 from ..tensor_api.tensor import Tensor

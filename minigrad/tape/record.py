@@ -14,8 +14,9 @@ from ..backends.dtypes import WITHOUT_DTYPE
 from ..backends.leaving import left_always
 from ..backends.sites import site_of
 from ..engine import events, modes, versions
-from ..engine.errors import TapeError, about, describe
+from ..engine.errors import about, describe
 from ..engine.graph import Leaf, Port, with_leaves
+from ..errors import TapeError
 from ..modes.recording import CalledFirst
 from ..modes.saving import Deferred
 from ..tensor_api.tensor import Tensor

@@ -18,9 +18,9 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..engine import api, modes, serial
-from ..engine.errors import TapeError
 from ..engine.graph import Leaf
 from ..engine.passes import Pass, engines, orders
+from ..errors import TapeError
 from ..tensor_api.tensor import Tensor
 from .listing import backward_text, forward_text
 from .program import Program, compile_program

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
-from ..engine.errors import TransformError, describe
+from ..engine.errors import describe
 from ..engine.graph import Leaf
 from ..engine.versions import note_end_of_write
+from ..errors import TransformError
 
 
 def of_numbers(array: Any) -> Any:

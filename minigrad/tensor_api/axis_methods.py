@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.errors import refuse_out
 from ..engine.registry import chosen_table, op
-from .help import teaching
+from .help import refuse_out, teaching
 from .more_methods import MoreMethods, documented
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from ..backends import random
 from ..backends.device import to_host
 from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
-from ..engine.errors import TransformError
 from ..engine.registry import op
 from ..engine.tensor import raw
+from ..errors import TransformError
 from .create import Shape, as_tensor, drawn, rand, randn, tensor
 from .help import teaching
 from .tensor import Tensor

@@ -30,9 +30,10 @@ from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
 from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
-from ..engine.errors import InPlaceError, TransformError, about, describe, refuse_left_behind
+from ..engine.errors import InPlaceError, about, describe, refuse_left_behind
 from ..engine.graph import Leaf
 from ..engine.registry import op
+from ..errors import TransformError
 from ..modes import hooks
 from . import joined
 from .holders import saved_alone

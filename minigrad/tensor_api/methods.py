@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import OperandError
-from ..engine.errors import refuse_out
 from ..engine.registry import op
 from .axis_methods import AxisMethods
-from .help import teaching
+from .help import refuse_out, teaching
 from .more_methods import documented
 
 

@@ -6,9 +6,8 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..engine.errors import refuse_out
 from ..engine.registry import op
-from .help import of_call, teaching
+from .help import of_call, refuse_out, teaching
 
 Kind = TypeVar("Kind", bound=type)
 _NAMES = """

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import minigrad as mg
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import counted, show

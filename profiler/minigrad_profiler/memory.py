@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.formats import EventReader, header, json_text
 from minigrad.instrument.records import CATEGORIES, Allocation, Category, Held, Record, Release
 from minigrad.instrument.speedscope import write_sampled

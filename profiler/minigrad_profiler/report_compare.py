@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.formats import parse_json
 from minigrad.instrument.reading import opened
 

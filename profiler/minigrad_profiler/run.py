@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad.backends.device import DeviceError
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.event_log import event_log
 from minigrad.instrument.formats import EventReader
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import errors as error_types
 from minigrad import nn
 from minigrad.backends.device import DeviceError, ErrorAbout, OperandError
-from minigrad.engine import errors as error_types
 from minigrad.nn.state import PathError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import DeterminismError
+from minigrad.errors import DeterminismError
 
 
 @pytest.fixture(params=["stand-in", "gpu"])

@@ -8,7 +8,8 @@ import weakref
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import HookError, InPlaceError
+from minigrad.engine.errors import InPlaceError
+from minigrad.errors import HookError
 from minigrad.testing import gradcheck
 
 

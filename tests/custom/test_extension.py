@@ -7,9 +7,10 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.engine.errors import ImplementationError, RuleError
+from minigrad.engine.errors import RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
+from minigrad.errors import ImplementationError
 from minigrad.testing import gradcheck
 
 

@@ -10,7 +10,7 @@ from minigrad import distributed, nn, optim
 from minigrad.distributed import checkpoint
 from minigrad.distributed.checkpoint import complete_steps
 from minigrad.distributed.zero import _dealt
-from minigrad.engine.errors import FormatError, StateError
+from minigrad.errors import FormatError, StateError
 
 
 def test_a_sharded_optimizer_is_the_plain_one_and_resumes_on_another_number_of_ranks(

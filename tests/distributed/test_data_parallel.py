@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from minigrad import distributed
 from minigrad.distributed import buckets
-from minigrad.engine.errors import HookError
+from minigrad.errors import HookError
 from minigrad.modes import hooks
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import HookError
+from minigrad.errors import HookError
 from minigrad.modes import hooks
 
 ENGINES = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import GraphInUseError
+from minigrad.errors import GraphInUseError
 
 
 def in_threads(count, work):

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import levels
 
 

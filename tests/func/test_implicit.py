@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import ConvergenceError, TransformError
+from minigrad.errors import ConvergenceError, TransformError
 from minigrad.func import fixed_point, grad, hessian, hvp, jacfwd, jacrev, jvp, root, solvers, vmap
 
 rng = np.random.default_rng(0)

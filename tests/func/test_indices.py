@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import grad, hessian, jvp, vmap
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.engine.errors import InPlaceError, TransformError
+from minigrad.engine.errors import InPlaceError
+from minigrad.errors import TransformError
 
 X = mg.tensor([1.5, 2.0, 3.0])
 

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import functional_call, grad, hessian, per_sample_grad, stack_module_state, vmap
 
 

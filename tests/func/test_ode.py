@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import ConvergenceError, TransformError
+from minigrad.errors import ConvergenceError, TransformError
 from minigrad.func import grad, odeint, vmap
 from minigrad.testing import gradcheck
 

@@ -3,7 +3,7 @@
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import grad, ravel_pytree, tree_leaves, tree_map, vmap
 
 

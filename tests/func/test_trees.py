@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import (
     grad,
     hessian,

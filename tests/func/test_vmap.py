@@ -7,10 +7,10 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
-from minigrad.engine.errors import TransformError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as ops
 from minigrad.engine.registry import registering_module
+from minigrad.errors import TransformError
 from minigrad.func import VmapWarning, associative_scan, grad, jacrev, root, vmap
 
 # Registered ops that vmap runs one example at a time. This list may only become shorter.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument import event_log
 from minigrad.instrument.chrome import write_chrome
 

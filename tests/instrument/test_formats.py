@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument import formats
 from minigrad.instrument.chrome import write_chrome
 from minigrad.instrument.formats import EventReader, read_graph, write_whole

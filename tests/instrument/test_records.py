@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import Allocation, Event, Mark, Release
 

@@ -8,7 +8,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import AnomalyError, InPlaceError
+from minigrad.engine.errors import InPlaceError
+from minigrad.errors import AnomalyError
 from minigrad.modes.anomaly import detect_anomaly
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

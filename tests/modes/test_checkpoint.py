@@ -9,7 +9,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import CheckpointError, InPlaceError
+from minigrad.engine.errors import InPlaceError
+from minigrad.errors import CheckpointError
 
 checkpoint, checkpoint_sequential = mg.checkpoint, mg.checkpoint_sequential
 set_checkpoint_early_stop = mg.set_checkpoint_early_stop

@@ -12,7 +12,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minigrad.backends import blas
-from minigrad.engine.errors import CheckpointError
+from minigrad.errors import CheckpointError
 
 checkpoint = mg.checkpoint
 

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import HookError
+from minigrad.errors import HookError
 from minigrad.modes import hooks
 
 multi_grad = hooks.register_multi_grad_hook

@@ -9,7 +9,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import HookError, InPlaceError
+from minigrad.engine.errors import InPlaceError
+from minigrad.errors import HookError
 from minigrad.modes.checkpoint import checkpoint
 from minigrad.modes.saved_hooks import save_on_disk, saved_tensors_hooks
 from minigrad.modes.saving import Saver

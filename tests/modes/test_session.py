@@ -11,7 +11,7 @@ import pytest
 import minigrad as mg
 from minigrad import func
 from minigrad.engine import modes
-from minigrad.engine.errors import SessionMismatch
+from minigrad.errors import SessionMismatch
 from minigrad.modes import session
 
 

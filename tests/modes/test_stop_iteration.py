@@ -3,7 +3,7 @@
 import pytest
 
 import minigrad as mg
-from minigrad.engine.errors import HookError
+from minigrad.errors import HookError
 
 ENGINES = [{}, {"engine": "parallel", "workers": 2, "min_work": 0}]
 

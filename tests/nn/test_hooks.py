@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.engine.errors import HookError
+from minigrad.errors import HookError
 
 
 def layer():

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.engine.errors import TransformError
+from minigrad.errors import TransformError
 from minigrad.func import functional_call, grad, stack_module_state, vmap
 from minigrad.nn.utils import parametrizations
 

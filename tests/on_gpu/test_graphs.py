@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.engine.errors import TapeError
+from minigrad.errors import TapeError
 
 
 def values(*shape, seed=0):

@@ -4,7 +4,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import optim
-from minigrad.engine.errors import StateError
+from minigrad.errors import StateError
 
 P = mg.ones(3, requires_grad=True)
 

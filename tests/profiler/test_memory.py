@@ -9,7 +9,7 @@ from minigrad_profiler.cli import main
 from minigrad_profiler.memory import story, write_bytes
 
 import minigrad as mg
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 from minigrad.instrument.formats import EventReader, json_text
 from minigrad.instrument.records import CATEGORIES, Allocation, Release
 

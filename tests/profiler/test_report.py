@@ -17,7 +17,7 @@ from minigrad_profiler.roofline import Peaks, roofline
 from minigrad_profiler.view import BY, summary
 
 import minigrad as mg
-from minigrad.engine.errors import FormatError
+from minigrad.errors import FormatError
 
 PEAKS = Peaks(1e10, 5e9, 1e10)
 ROOT = Path(__file__).parents[2]

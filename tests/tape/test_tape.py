@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import GraphReleasedError, InPlaceError, TapeError
+from minigrad.engine.errors import GraphReleasedError, InPlaceError
 from minigrad.engine.graph import Leaf, backward_order
+from minigrad.errors import TapeError
 
 
 def leaf(*values, shape=None, seed=0):

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
-from minigrad.engine.errors import TapeError
+from minigrad.errors import TapeError
 
 
 def arrays(*shapes, seed=0, dtype=np.float64):

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
-from ...engine.errors import TransformError
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...engine.versions import note_write
+from ...errors import TransformError
 from ...modes.saving import is_recomputing
 from ..axes import constant_of_each, sum_to
 from ..batching import behind, full

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.errors import TransformError
+from ...errors import TransformError
 from ...tensor_api.tensor import Tensor
 from ..case import Case, is_differentiable_op, primitive_of
 from ..errors import DoesNotApply

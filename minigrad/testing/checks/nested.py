@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.errors import RuleError, TransformError
+from ...engine.errors import RuleError
+from ...errors import TransformError
 from ...tensor_api.tensor import Tensor
 from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.errors import TransformError
 from ...engine.registry import op
+from ...errors import TransformError
 from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction, finite

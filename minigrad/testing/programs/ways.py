@@ -13,7 +13,8 @@ import numpy as np
 
 import minigrad as mg
 
-from ...engine.errors import RuleError, TapeError, TransformError
+from ...engine.errors import RuleError
+from ...errors import TapeError, TransformError
 from ...tensor_api.tensor import Tensor
 from ..checks.nearness import require_same_bits
 from ..checks.nestings import Gradient, Ways, in_products, nestings_agree
