@@ -29,8 +29,9 @@ from .backends.optional import wanted as _wanted
 
 if _wanted("courtesy"):  # first, and the one place that imports it
     from . import courtesy
-from .custom import implementations as _implementations
-from .modes import careful as _careful  # these two fill places that the engine leaves open
+# these fill places that the engine leaves open; the first before any op is registered
+from .custom import reload as _reload, implementations as _implementations
+from .modes import careful as _careful
 from .ops import *
 from . import (
     amp,

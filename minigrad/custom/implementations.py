@@ -14,9 +14,9 @@ from ..backends.caches import Cache
 from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
 from ..engine.primitive import Primitive
-from ..engine.registry import Origin, find_op, origin_of, registering_module
 from ..engine.registry import op as registry
 from ..errors import ImplementationError
+from .reload import Origin, find_op, origin_of, registering_module
 
 _changing = Lock()  # one thread at a time gives an op an implementation, or takes one away
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.custom.reload import origins, replaced
 from minigrad.engine import registry
 from minigrad.testing.spec import specs
 
@@ -81,7 +82,7 @@ FACTORS = {  # the values and derivatives at 2 over K
 def as_before(tmp_path):
     """What these tests' modules register is gone after each, also where an import has failed."""
     op = registry.op
-    tables = vars(op), op._origins, op._replaced, registry.numpy_table, specs
+    tables = vars(op), origins[op], replaced, registry.numpy_table, specs
     kept = [set(table) for table in tables]
     yield
     with suppress(KeyError):

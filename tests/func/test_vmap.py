@@ -7,9 +7,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import func
+from minigrad.custom.reload import registering_module
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as ops
-from minigrad.engine.registry import registering_module
 from minigrad.errors import TransformError
 from minigrad.func import VmapWarning, associative_scan, grad, jacrev, root, vmap
 
