@@ -14,7 +14,8 @@ from typing import Any
 from minigrad.instrument.formats import is_count, write_whole
 from minigrad.instrument.table import shares
 
-from .report_advice import Finding, advice
+from .finding import Finding
+from .report_advice import advice
 from .report_compare import comparison
 from .report_flame import flames
 from .report_log import Measured, inert, measured
