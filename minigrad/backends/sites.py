@@ -10,7 +10,11 @@ _OWN_PACKAGES = {_PACKAGE, "numpy"}
 _known: dict[Any, bool] = {}  # module name -> whether it is ours: splitting a name costs 0.1 µs
 
 
-def _is_own(frame: FrameType) -> bool:
+outermost: set[CodeType] = set()  # functions that run a user's program: stacks end inside them
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame is the library's or NumPy's, not the user's."""
     name = frame.f_globals.get("__name__")
     own = _known.get(name)
     if own is None:
@@ -26,7 +30,7 @@ def calling_line(skip: int = 1) -> tuple:
     Fewer frames to look at is worth a higher number: Python makes an object of each.
     """
     frame = sys._getframe(skip)
-    while _is_own(frame) and (outer := frame.f_back) is not None:
+    while is_own(frame) and (outer := frame.f_back) is not None:
         frame = outer
     return frame.f_code, frame.f_lasti
 
@@ -37,8 +41,8 @@ def calling_frames(depth: int = DEEPEST) -> list[tuple]:
     """
     frame: FrameType | None = sys._getframe(1)
     frames = []
-    while frame is not None and len(frames) < depth:
-        if not _is_own(frame):
+    while frame is not None and len(frames) < depth and frame.f_code not in outermost:
+        if not is_own(frame):
             frames.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return frames or [calling_line()]

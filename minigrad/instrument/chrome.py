@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader, is_count, json_text, written_whole
-from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Mark
+from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Kept, Mark, Sample
 
 STEPS = 999_999  # the lane of the steps
 STREAMS = 1_000_000  # the lanes of streams are numbered from here
@@ -68,7 +68,7 @@ def trace(
             lane = (event.stream, event.thread)
             tid = streams.setdefault(lane, STREAMS + len(streams))
             yield from _on_device(event, pid, (host, tid), base, arrows)
-        elif not isinstance(event, Held):
+        elif not isinstance(event, Held | Sample | Kept):
             memory.note(event)
     for label in _labels(reader, pid, lanes, streams):
         yield ",\n" + json_text(label)

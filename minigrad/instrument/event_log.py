@@ -11,6 +11,7 @@ can be read up to the cut.
 import contextlib
 import os
 import time
+import weakref
 from time import perf_counter_ns
 from typing import Any
 from weakref import WeakSet
@@ -21,22 +22,26 @@ from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..engine import events, modes
 from ..engine.events import capture_origin
-from ..engine.graph import Leaf
+from ..engine.graph import Leaf, Node
 from ..ops import work
 from ..tensor_api.tensor import Tensor
-from . import formats
+from . import conversions, formats
 from . import sections as engine_sections
 from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
+from .kept import KeptGraphs
 from .log_lines import Lines
 from .memory import MemoryTracker
 from .options import count
+from .sampler import PERIOD_MS, Sampler
 from .schedule import schedule_of
 from .variables import complain
+from .wide import COMPLEX128, FLOAT64, WideSources
 from .writing import GrowingFile
 
 _BATCH = 2048  # lines kept before they are written
 MAX_EVENTS = 10_000_000
+_FOLLOWED = 8  # nodes of a backward, to see whether it has kept its graph
 _LONGEST_US = 1e15  # 30 years: what a clock's nanoseconds can tell
 
 
@@ -53,6 +58,7 @@ class event_log:
     device      also when each op began and ended on a GPU, by stream, without waiting for it
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
     sections    the engine's own time in each call too, as marks: "mul: unwrap"
+    sample_ms   how often to look at where each thread is, for the time outside of ops; 0: never
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
     ends the recording with one line on stderr, not the program. `place` is the file, with its whole
@@ -71,6 +77,7 @@ class event_log:
         schedule: Any = None,
         device: bool = False,
         sections: bool = False,
+        sample_ms: float = PERIOD_MS,
     ):
         self.path = self.place = os.fspath(path)
         self.max_events = count("event_log", "max_events", max_events)
@@ -90,7 +97,7 @@ class event_log:
         self._pending: list[tuple] = []
         self._others: list[tuple] = []  # marks and memory
         self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
-        self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
+        self._passes: dict[int, list[tuple]] = {}  # thread -> its running backwards
         self._file: Any = None
         self._ended = False  # its last line is written, or about to be
         self._lines = Lines()
@@ -99,6 +106,11 @@ class event_log:
         self._sections = sections
         self._listening = False
         self._phase = "active"
+        if not 0 <= sample_ms < 60_000:
+            raise ValueError(f"event_log: sample_ms should be milliseconds, got {sample_ms!r}")
+        self._sampler = Sampler(self._sampled, self._lines.threads.number_of, sample_ms)
+        self._kept = KeptGraphs(self._others.append)
+        self._wide = WideSources()
 
     def __enter__(self) -> "event_log":
         if self._file is not None:
@@ -133,9 +145,10 @@ class event_log:
             "stack": self.stack,
             "sync": self.sync,
             "device_times": self._device is not None,
+            "sample_ms": round(1000 * self._sampler.period, 3),
             "schedule": None if self.schedule is None else self.schedule._asdict(),
         }
-        self._file.write(json_text(header) + "\n")
+        self._file.write(json_text(header) + "\n" + self._lines.first_thread())
         self._step_began = self._base
         self._enter_phase()
 
@@ -163,11 +176,15 @@ class event_log:
             events.listen(self, origin=True, stack=self.stack, sync=self.sync)
             if self._sections:
                 engine_sections.listen(self._section)
+            conversions.listen(self._converted)
+            self._sampler.start()
         elif not wanted and self._listening:
             self._unlisten()
         self._listening = wanted
 
     def _unlisten(self) -> None:
+        self._sampler.stop()
+        conversions.unlisten(self._converted)
         engine_sections.unlisten(self._section)
         events.unlisten(self)
 
@@ -208,7 +225,8 @@ class event_log:
                 "steps": self.steps,
                 "wall_ns": perf_counter_ns() - self._base,
                 "writing_ns": self._spent,
-                "recording_ns": self._spent + round(hearing * self._written),
+                "hearing_ns": round(hearing * self._written),
+                "recording_ns": self._spent + self._sampler.spent + round(hearing * self._written),
             }
             text = json_text(end) + "\n"
             with self._guarded():
@@ -241,11 +259,20 @@ class event_log:
         pending = self._pending
         if self._phase == "warmup":
             return
-        thread, seq, slots = self._thread(), None, ()
+        thread, seq, slots, came = self._thread(), None, (), None
         if node is not None:
             origin, seq = node.origin, node.number
         else:
             origin = capture_origin()
+        if kind == "forward":
+            if node is not None and self._kept.note(node):
+                self._sampler.due = True
+            dtype = getattr(outputs[0], "dtype", None) if outputs else None
+            if (dtype is FLOAT64 or dtype is COMPLEX128) and origin is not None:
+                came = self._wide.source(op, inputs, outputs, origin)
+            if self._sampler.due:
+                self._sampler.called(op, t1, thread)
+                self._kept.forward_only(t1)
         if self._memory is not None:
             if kind == "forward":
                 self._memory.forward(op, t1, node, inputs, outputs, (thread, origin))
@@ -274,6 +301,7 @@ class event_log:
                 tuple(map(_array, outputs)),
                 origin,
                 slots,
+                came,
             )
         )
         if len(pending) >= _BATCH or len(self._others) >= _BATCH:
@@ -284,19 +312,26 @@ class event_log:
         leaves = []
         if self._memory is not None:
             leaves = [place for place in order if place.__class__ is Leaf]
-        self._passes.setdefault(self._thread(), []).append((perf_counter_ns(), leaves))
+        newest = max([place.number for place in order[:1]], default=0)
+        saving = [weakref.ref(n) for n in order if n.__class__ is Node and n.saved][:_FOLLOWED]
+        begun = perf_counter_ns(), leaves, newest, saving
+        self._passes.setdefault(self._thread(), []).append(begun)
 
     def graph_done(self, error: BaseException | None) -> None:
         """One event for the whole backward, around those of its nodes."""
         thread = self._thread()
         if not self._passes.get(thread) or self._phase == "warmup":
             return
-        t0, leaves = self._passes[thread].pop()
+        t0, leaves, newest, saving = self._passes[thread].pop()
         op = "backward" if error is None else f"backward ({type(error).__name__})"
         origin = capture_origin()
         if self._memory is not None:
             self._memory.backward_done(leaves, (thread, origin))
-        self._pending.append(("pass", op, t0, perf_counter_ns(), thread, None, (), (), origin, ()))
+        t1 = perf_counter_ns()
+        self._pending.append(("pass", op, t0, t1, thread, None, (), (), origin, (), None))
+        if saving and all((node := ref()) is not None and node.saved for ref in saving):
+            self._others.append(("mark", "retained", "graph", t0, t1, thread, origin))
+        self._kept.passed(t1, newest)
 
     def marked(self, what: str, name: str, t0: int, t1: int, subject: Any) -> None:
         """A scope, a hook or an optimizer's step has ended."""
@@ -312,6 +347,22 @@ class event_log:
         self._others.append(("mark", what, name, t0, t1, thread, origin))
         if len(self._others) >= _BATCH:
             self._flush_if_free()
+
+    def _converted(self, what: str, array: Any, t0: int, t1: int) -> None:
+        """A tensor has left for NumPy, or was made of an array."""
+        if self._phase != "active":
+            return
+        origin = capture_origin()
+        if what == conversions.FROM:
+            self._wide.made(array, origin)
+        told = f"{what} {array.shape} {array.dtype}"
+        self._others.append(("mark", what, told, t0, t1, self._thread(), origin))
+        if len(self._others) >= _BATCH:
+            self._flush_if_free()
+
+    def _sampled(self, sample: tuple) -> None:
+        if self._phase == "active":
+            self._others.append(sample)
 
     def _section(self, op: str, spans: engine_sections.Spans) -> None:
         for name, t0, t1 in spans:
@@ -355,7 +406,9 @@ class event_log:
             raise
         finally:
             self._flushing = False
-            self._spent += perf_counter_ns() - began
+            now = perf_counter_ns()
+            self._spent += now - began
+            self._others.append(("mark", "recording", "log", began, now, self._thread(), None))
 
     @contextlib.contextmanager
     def _guarded(self) -> Any:
@@ -372,6 +425,7 @@ class event_log:
         """In a forked child: hear nothing, write nothing; the log is the parent's."""
         self._lock, self._drop_lock = Lock(), Lock()  # a thread had them
         self._listening, self._device = False, None
+        self._sampler.leave()
         self._unlisten()
         if self._memory is not None:
             self._memory.leave()

@@ -27,15 +27,19 @@ from .records import (
     DeviceEvent,
     Event,
     Held,
+    Kept,
     Mark,
     Record,
     Release,
+    Sample,
     device_fault,
     end_fault,
     event_fault,
     is_count,
+    kept_fault,
     mark_fault,
     memory_fault,
+    sample_fault,
 )
 from .writing import write_whole, written_whole
 
@@ -48,8 +52,9 @@ __all__ = [
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
-    # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source
-    EVENTS: (1, 4),
+    # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source;
+    # 1.5: samples, kept, came
+    EVENTS: (1, 5),
     GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
 }
 MAX_GRAPH_BYTES = 512 << 20
@@ -251,6 +256,10 @@ class EventReader:
                 return
             elif kind == "device":
                 yield self._on_device(record, number)
+            elif kind == "sample":
+                yield self._sample(record, number)
+            elif kind == "kept":
+                yield self._kept(record, number)
             elif kind in _OTHERS:
                 yield self._other(record, number)
             # lines of other kinds come from newer minor versions: passed over
@@ -298,8 +307,11 @@ class EventReader:
             self.threads[identity] = checked
             self.workers[identity] = worker if is_count(worker) else None
 
-    def _named(self, record: dict[str, Any], what: str, otherwise: Any) -> Any:
-        return self._defined[what][record[what]] if what in record else otherwise
+    def _named(
+        self, record: dict[str, Any], what: str, otherwise: Any, key: str | None = None
+    ) -> Any:
+        key = key or what
+        return self._defined[what][record[key]] if key in record else otherwise
 
     def _event(self, record: dict[str, Any], number: int) -> Event:
         fault = event_fault(record)
@@ -313,11 +325,12 @@ class EventReader:
             scope = self._named(record, "scope", "")
             site = self._named(record, "site", None)
             stack = self._named(record, "stack", ())
+            came = self._named(record, "site", None, "came")
         except (KeyError, TypeError):
             raise FormatError(f"{self._at(number)}: refers to something not defined") from None
         return Event(
             record["kind"], record["op"], record["t0"], record["t1"], thread, get("seq"), arrays,
-            arrays["bytes"], scope, site, get("flops"), get("moved"), stack,
+            arrays["bytes"], scope, site, get("flops"), get("moved"), stack, came,
         )  # fmt: skip
 
     def _on_device(self, record: dict[str, Any], number: int) -> DeviceEvent:
@@ -333,6 +346,34 @@ class EventReader:
         return DeviceEvent(
             record["of"], record["op"], record["host"], record["t0"], record["t1"], stream, thread,
             record.get("seq"),
+        )  # fmt: skip
+
+    def _sample(self, record: dict[str, Any], number: int) -> Sample:
+        fault = sample_fault(record)
+        if fault:
+            raise FormatError(f"{self._at(number)}: {fault}")
+        try:
+            stack, thread = self._defined["stack"][record["stack"]], record["thread"]
+            self._defined["thread"][thread]
+        except (KeyError, TypeError):
+            raise FormatError(f"{self._at(number)}: refers to something not defined") from None
+        if not stack:
+            raise FormatError(f"{self._at(number)}: a sample without a frame")
+        get: Any = record.get
+        return Sample(get("t"), thread, stack, get("doing"), get("via"), get("inside"))
+
+    def _kept(self, record: dict[str, Any], number: int) -> Kept:
+        fault = kept_fault(record)
+        if fault:
+            raise FormatError(f"{self._at(number)}: {fault}")
+        try:
+            site, made = (self._defined["site"][record[key]] for key in ("site", "made"))
+        except (KeyError, TypeError):
+            raise FormatError(f"{self._at(number)}: refers to something not defined") from None
+        get: Any = record.get
+        return Kept(
+            get("t"), get("nodes"), get("bytes"), get("first"), get("last"), get("holder"), site,
+            made,
         )  # fmt: skip
 
     def _other(self, record: dict[str, Any], number: int) -> Record:

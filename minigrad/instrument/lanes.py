@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader
-from .records import Mark, Record
+from .records import Kept, Mark, Record, Sample
 
 MAX_MARKS = 1_000_000  # kept of one log
 
@@ -28,10 +28,13 @@ class Lane:
 class Lanes:
     """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n.
 
-    `others` is given every record that is neither an event nor a mark: a log is read once, so that
-    it may come through a pipe.
+    `others` is given every record that is no event, mark, sample or kept graph: a log is read once,
+    so that it may come through a pipe.
 
     marks   the log's marks (scopes, steps, optimizer steps, hooks), in the order of their ends
+    samples where threads were, in the order of time
+    kept    graphs that were found to outlive their steps
+    main    the thread that opened the log
     sources {file: SHA-256 of its text} as the program that wrote the log had it
     cut     where the log was cut off, in one line, or None
     """
@@ -45,12 +48,19 @@ class Lanes:
         self.lanes: dict[int, Lane] = {}
         self.keys: list[Any] = []
         self.marks: list[Mark] = []
+        self.samples: list[Sample] = []
+        self.kept: list[Kept] = []
         numbers: dict[Hashable, int] = {}
         with EventReader(path, salvage=True) as reader:
             self.header = reader.header
             for event in reader.records():
                 if not isinstance(event, Event):
-                    if not isinstance(event, Mark):
+                    if isinstance(event, Kept):
+                        self.kept.append(event)
+                    elif isinstance(event, Sample):
+                        if len(self.samples) < MAX_MARKS:
+                            self.samples.append(event)
+                    elif not isinstance(event, Mark):
                         if others is not None:
                             others(event)
                     elif len(self.marks) < MAX_MARKS:
@@ -68,6 +78,7 @@ class Lanes:
                 lane.key.append(number)
             self.dropped = reader.dropped
             self.end, self.cut, self.sources = reader.end, reader.cut, reader.sources
+            self.main = next(iter(reader.threads), 0)
 
 
 def walk(lane: Lane) -> Iterator[tuple[int, int, int | None, int]]:

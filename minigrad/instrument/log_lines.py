@@ -31,6 +31,12 @@ class Lines:
         self._forwards: dict[int, tuple] = {}  # seq -> (op, inputs, outputs, params)
         self._sources: set[str] = set()  # files whose digests are written
 
+    def first_thread(self) -> str:
+        """The line that defines this thread: the first one that a log names is its main thread."""
+        lines: list[str] = []
+        self._number(("thread", self.threads.here()), lines)
+        return "".join(lines)
+
     def forget(self) -> None:
         """Define every name again when it returns."""
         self._names.clear()
@@ -40,7 +46,7 @@ class Lines:
 
     def write_event(self, entry: tuple, lines: list[str]) -> None:
         """An op or a whole backward."""
-        kind, op, t0, t1, thread, seq, inputs, outputs, origin, slots = entry
+        kind, op, t0, t1, thread, seq, inputs, outputs, origin, slots, came = entry
         middle = ""
         if kind != "pass":
             middle = self._call(kind, op, seq, (inputs, outputs), slots, lines)
@@ -49,6 +55,8 @@ class Lines:
             f'"thread":{self._number(("thread", thread), lines)},'
             f'"seq":{"null" if seq is None else seq}{middle}'
         )
+        if came is not None:
+            text += f',"came":{self._site(came[0], came[1], lines)}'
         lines.append(f"{text}{self._origin(origin, lines)}}}\n")
 
     def write_other(self, entry: tuple, lines: list[str]) -> None:
@@ -75,6 +83,22 @@ class Lines:
                 f'"t1":{t1},"stream":{self._number(("stream", stream), lines)},'
                 f'"thread":{self._number(("thread", thread), lines)},'
                 f'"seq":{"null" if seq is None else seq}}}\n'
+            )
+        elif kind == "sample":
+            _, t, thread, frames, doing, via, inside = entry
+            sites = tuple([self._site(code, at, lines) for code, at in frames])
+            lines.append(
+                f'{{"kind":"sample","t":{t},"thread":{self._number(("thread", thread), lines)},'
+                f'"stack":{self._number(("stack", sites), lines)},"doing":"{doing}",'
+                f'"via":{self._quoted(via)},"inside":{inside}}}\n'
+            )
+        elif kind == "kept":
+            _, t, count, nbytes, first, last, holder, code, line, made = entry
+            at = self._number(("site", code.co_filename, line, code.co_qualname), lines)
+            lines.append(
+                f'{{"kind":"kept","t":{t},"nodes":{count},"bytes":{nbytes},"first":{first},'
+                f'"last":{last},"holder":{json_text(holder[:MAX_NAME])},"site":{at},'
+                f'"made":{self._site(made[0], made[1], lines)}}}\n'
             )
         elif kind == "mark":
             _, what, name, t0, t1, thread, origin = entry
@@ -250,6 +274,8 @@ class Threads:
     def __init__(self) -> None:
         self._own = Local()
         self._numbers = itertools.count()
+        self._given: dict[int, int] = {}  # identity -> number of one that has not been heard
+        self._heard: dict[int, int] = {}  # identity -> number of the latest that was
         self._names: dict[int, str] = {}
 
     def here(self) -> int:
@@ -259,12 +285,24 @@ class Threads:
         except AttributeError:
             return self._learned()
 
+    def number_of(self, ident: int) -> int:
+        """The number of a running thread; one that has not been heard yet is given its number."""
+        number = self._heard.get(ident, self._given.get(ident))
+        return self._numbered(ident, self._given) if number is None else number
+
     def _learned(self) -> int:
         """Give this thread a number, and keep its name: once it has ended nobody could tell it."""
-        ident, number = identity(), next(self._numbers)
+        ident = identity()
+        number = self._given.pop(ident, None)
+        if number is None:
+            number = self._numbered(ident, self._heard)
+        self._heard[ident] = self._own.number = number
+        return number
+
+    def _numbered(self, ident: int, among: dict[int, int]) -> int:
+        number = among[ident] = next(self._numbers)
         running = {thread.ident: thread.name for thread in threading.enumerate()}
         self._names[number] = running.get(ident, f"thread {ident}")
-        self._own.number = number
         return number
 
     def told(self, number: int) -> dict[str, Any]:

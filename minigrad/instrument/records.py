@@ -35,6 +35,7 @@ class Event:
     flops    floating-point operations, by the op's entry in minigrad.ops.work; None: not known
     moved    bytes read and written at the least: inputs once, outputs once
     stack    the sites of the callers, innermost first, where the log keeps stacks
+    came     of a forward that made float64 of a narrower float: the site where that came in
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Event:
     flops: int | None = None
     moved: int | None = None
     stack: tuple = ()
+    came: dict[str, Any] | None = None
 
     @property
     def promoted(self) -> bool:
@@ -134,6 +136,43 @@ class Mark:
 
 
 @dataclass(slots=True, frozen=True)
+class Sample:
+    """Where a thread was at time t, between ops or in one.
+
+    stack   the sites of the user's frames, innermost first; never empty
+    doing   "python", "library", "import" or "data" (a DataLoader's); via: what the line had called
+    inside  how many of the frames the DataLoader has called
+    """
+
+    t: int
+    thread: int
+    stack: tuple
+    doing: str
+    via: str
+    inside: int
+
+
+@dataclass(slots=True, frozen=True)
+class Kept:
+    """At time t, nodes of steps that were over were still alive.
+
+    nodes bytes   how many of those that were followed, and what these had saved
+    first last    their numbers, as in Event.seq
+    holder        the variable that keeps them, "" where it was not found
+    site made     the line that adds to it; the line of the ops
+    """
+
+    t: int
+    nodes: int
+    bytes: int
+    first: int
+    last: int
+    holder: str
+    site: dict[str, Any]
+    made: dict[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
 class DeviceEvent:
     """One op, or one copy between host and device, as a GPU had it in one of its streams.
 
@@ -154,7 +193,7 @@ class DeviceEvent:
     seq: int | None
 
 
-Record = Event | Allocation | Category | Release | Held | Mark | DeviceEvent
+Record = Event | Allocation | Category | Release | Held | Mark | Sample | Kept | DeviceEvent
 
 
 # -- definitions: each checked, and None where it is not whole -------------------------------------
@@ -238,9 +277,22 @@ def event_fault(record: dict) -> str | None:
     return None
 
 
+_END_COUNTS = (
+    "untracked", "marks", "steps", "wall_ns", "writing_ns", "hearing_ns", "recording_ns",
+)  # fmt: skip
+
+
 def end_fault(record: dict) -> str | None:
     """What is wrong with what the last line tells of the whole log."""
-    for name in ("untracked", "marks", "steps", "wall_ns", "writing_ns", "recording_ns"):
+    for name in (
+        "untracked",
+        "marks",
+        "steps",
+        "wall_ns",
+        "writing_ns",
+        "hearing_ns",
+        "recording_ns",
+    ):
         if name in record and not is_count(record[name]):
             return f'"{name}" of the log\'s end should be an integer'
     return None
@@ -256,6 +308,27 @@ def mark_fault(record: dict) -> str | None:
     if not isinstance(what, str) or not isinstance(name, str) or len(name) > MAX_NAME:
         return f"a mark needs what and name, texts of at most {MAX_NAME}"
     return None
+
+
+def sample_fault(record: dict) -> str | None:
+    """What is wrong with the line of a sample."""
+    get = record.get
+    if not (is_count(get("t")) and is_count(get("inside"))):
+        return "a sample needs t and inside, integers"
+    texts: Any = get("doing"), get("via")
+    if not all(isinstance(text, str) and len(text) <= MAX_NAME for text in texts):
+        return f"a sample needs doing and via, texts of at most {MAX_NAME}"
+    return None
+
+
+def kept_fault(record: dict) -> str | None:
+    """What is wrong with the line of graphs that stayed."""
+    for name in ("t", "nodes", "bytes", "first", "last"):
+        if not is_count(record.get(name)):
+            return f'"{name}" of what is kept should be an integer'
+    holder = record.get("holder")
+    whole = isinstance(holder, str) and len(holder) <= MAX_NAME
+    return None if whole else f'"holder" should be a text of at most {MAX_NAME}'
 
 
 def device_fault(record: dict) -> str | None:

@@ -6,6 +6,8 @@ from .finding import Finding, short
 from .names import often
 from .report_memory import Memory
 
+_OF_PEAK = 0.1  # of the run: what the whole peak is held to cost, for the order of findings
+_LEAK = 0.4  # what memory that grows is
 _LEAST_BYTES = 1 << 16  # less memory than that is nobody's question
 
 
@@ -30,7 +32,8 @@ def _hogs(memory: Memory) -> list[Finding]:
             "form with smaller intermediate arrays, a smaller batch, a narrower dtype"
         )
         title = f"memory hog: {size(waiting.bytes)} only waits for the backward"
-        found.append(Finding("memory", title, waiting.place, evidence, text, waiting.bytes))
+        part = _part(waiting.bytes, memory)
+        found.append(Finding("memory", title, waiting.place, evidence, text, part))
     return found
 
 
@@ -81,5 +84,11 @@ def _growing(memory: Memory) -> list[Finding]:
         f"{size(growth.before)} after the first; most of what stayed was made by {growth.op}"
     )
     text = "something keeps old results: append loss.item() to lists, not the loss with its graph"
+    grown = (growth.after - growth.before) / max(1, memory.story.peak)
     return [Finding("leak", "memory grows from step to step", growth.place, evidence, text,
-                    growth.after - growth.before)]  # fmt: skip
+                    min(_LEAK, grown), True)]  # fmt: skip
+
+
+def _part(nbytes: int, memory: Memory) -> float:
+    """Bytes as a part of the run: waiting memory costs no time, so it comes behind what does."""
+    return _OF_PEAK * nbytes / max(1, memory.story.peak)

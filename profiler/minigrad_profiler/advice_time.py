@@ -4,26 +4,24 @@ from typing import Any
 
 from minigrad.instrument.table import counted, duration, size
 
-from .finding import Finding
-from .names import often
+from .finding import Finding, short
+from .outside import Outside, Spot
 from .report_log import NO_LINE, Measured
 from .report_tables import Line
 
 _TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
 _LOOP = 16  # calls on a line for each backward: from this many on, they come from a loop
+NOTED = 0.03  # of the run: what takes less is no fault worth the name
+_JOINING = ("concatenate", "stack")
 _TRANSFERS = ("device_copy",)
 
 
-def time_findings(measured: Measured, lines: list[Line]) -> list[Finding]:
-    """Of each kind the weightiest come first."""
-    found = [*_slowest(measured, lines), *_promotions(measured), *_tiny(measured, lines)]
-    return [*found, *_transfers(measured)]
-
-
-def last_findings(measured: Measured) -> list[Finding]:
-    """What is said behind all others."""
-    return [*_outside(measured), *_recording(measured)]
+def time_findings(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
+    """Findings from the times of ops, and of what happened between them."""
+    found = [*_slowest(measured, lines, beside), *_tiny(measured, lines, beside)]
+    found += [*_pieces(measured, beside), *_transfers(measured)]
+    return [*found, *_outside(beside), *_recording(measured)]
 
 
 def _time_of(line: Line) -> int:
@@ -35,7 +33,7 @@ def _passes(measured: Measured) -> int:
     return sum(sums.calls for call, sums in measured.by_key() if call.kind == "pass")
 
 
-def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
+def _slowest(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
     known = [line for line in lines if line.place]
     total = sum(map(_time_of, lines))
     if not known or not total:
@@ -45,18 +43,19 @@ def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
     op, calls, times = _main_op(measured, line.place)
     rounds = _passes(measured)
     each = calls / max(1, rounds)
-    part = spent / total
+    part = spent / beside.run
     forward, backward = (line.points[phase].self_ns for phase in ("forward", "backward"))
     ran = counted(calls, "forward call")
     if each >= 1 and rounds:
         ran += f", {format(each, ',.0f' if each > 99 else '.3g')} for each backward"
     evidence = (
-        f"{duration(spent)} of the {duration(total)} in ops ({part:.0%}): {duration(forward)} "
+        f"{duration(spent)} of the {duration(total)} in ops ({spent / total:.0%}), of "
+        f"{duration(beside.run)} in all: {duration(forward)} "
         f"forward, {duration(backward)} backward, most of it in {op} ({ran})"
     )
     bound = line.bound("backward" if backward > forward else "forward")
     return [
-        Finding("slow line", f"slowest line: {part:.0%} of the time in ops", line.place, evidence,
+        Finding("slow line", f"slowest line of ops: {part:.0%} of the run", line.place, evidence,
                 _faster(bound, op, each, bool(rounds), times, forward / max(1, calls)), part)
     ]  # fmt: skip
 
@@ -76,6 +75,7 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
     return op, sum(shapes.values()), max(shapes.values(), default=0)
 
 
+_SHORTEST = 20_000_000  # ns of a run: in less, nobody has looked often enough
 _LONG_NS = 100_000  # of a call: what calling costs is some µs
 
 
@@ -98,52 +98,64 @@ def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: f
     return "it reaches little of what this machine can do: larger arrays in fewer calls help"
 
 
-def _tiny(measured: Measured, lines: list[Line]) -> list[Finding]:
-    """Lines of many calls that hardly do anything."""
+def _tiny(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
+    """Functions with lines of many calls that hardly do anything."""
     every, rounds = sum(line.calls for line in lines), max(1, _passes(measured))
-    found = []
+    loops: dict[tuple[str, str], list[tuple[Line, int]]] = {}
     for line in lines:
         points = [point for point in line.points.values() if point.calls]
         calls = sum(point.calls for point in points)
         if not line.place or calls < max(100, _MANY * every, _LOOP * rounds):
             continue
-        spent = _time_of(line)
         bounds = {point.bound for point in points}
-        if spent / calls < _TINY_NS and bounds <= {"overhead", ""}:
-            evidence = (
-                f"{calls:,} of {every:,} calls ({calls / every:.0%}), {duration(spent / calls)} "
-                f"each, {duration(spent)} together: calling them takes longer than their work"
-            )
-            text = "one op on the whole array instead of a loop over its parts"
-            title = f"many tiny ops: {calls:,} calls"
-            found.append(Finding("tiny ops", title, line.place, evidence, text, calls / every))
+        if _time_of(line) / calls < _TINY_NS and bounds <= {"overhead", ""}:
+            function = line.name.removeprefix(line.place)
+            loops.setdefault((line.place.rpartition(":")[0], function), []).append((line, calls))
+    tiny = {member.place for members in loops.values() for member, _ in members}
+    large = [line for line in lines if line.place not in tiny]
+    engine = sum(sums.self_ns for call, sums in measured.by_key() if call.kind == "pass")
+    found = []
+    for members in loops.values():
+        most = max(calls for _, calls in members)
+        spent = sum(_time_of(member) for member, _ in members)
+        if any(line.calls > most / 4 and _time_of(line) > spent for line in large):
+            continue  # the small ops of a loop that does large ones
+        line, _ = max(members, key=lambda member: member[1])
+        calls = sum(n for _, n in members)
+        around = sum(beside.lines.get(member.place, 0) for member, _ in members)
+        part = (spent + around + engine * calls / every) / beside.run
+        evidence = (
+            f"{calls:,} of {every:,} calls ({calls / every:.0%}), {duration(spent / calls)} "
+            f"each, {duration(spent)} together: calling them takes longer than their work"
+        )
+        text = "one op on the whole array instead of a loop over its parts"
+        title = f"many tiny ops: {calls:,} calls, {part:.0%} of the run"
+        found.append(Finding("tiny ops", title, line.place, evidence, text, part, part > NOTED))
     return sorted(found, key=lambda finding: -finding.weight)[:3]
 
 
-def _promotions(measured: Measured) -> list[Finding]:
-    lines: dict[str, dict[str, Any]] = {}
-    wide = 0
+def _pieces(measured: Measured, beside: Outside) -> list[Finding]:
+    """Lines that make an array longer piece by piece, which copies all of it each time."""
+    places: dict[str, list[Any]] = {}
     for call, sums in measured.by_key():
-        wide += sums.calls if call.dtype in ("float64", "complex128") else 0
-        if call.promoted:
-            line = lines.setdefault(call.place, {"ops": {}, "calls": 0, "bytes": 0})
-            line["ops"][call.op] = line["ops"].get(call.op, 0) + sums.calls
-            line["calls"] += sums.calls
-            line["bytes"] += sums.calls * call.bytes
+        if call.op in _JOINING and call.kind != "pass":
+            entry = places.setdefault(call.place, [0, set(), 0, 0])
+            entry[2] += sums.self_ns
+            if call.kind == "forward":
+                entry[0] += sums.calls
+                entry[1].add(call.bytes)
+                entry[3] += sums.calls * call.bytes
     found = []
-    for place, line in sorted(lines.items(), key=lambda item: -item[1]["bytes"])[:5]:
-        ops = ", ".join(f"{op} ({often(count)})" for op, count in line["ops"].items())
-        evidence = (
-            f"{ops} made {size(line['bytes'])} of float64; {counted(wide, 'call')} in the log gave "
-            "float64 in all"
-        )
-        text = (
-            "an array or scalar beside the tensors is float64, as NumPy makes it by default: give "
-            "it dtype=float32 where it is made"
-        )
-        where = "" if place == NO_LINE else place
-        title = "float64 made of a narrower float"
-        found.append(Finding("float64", title, where, evidence, text, line["bytes"]))
+    for place, (calls, lengths, spent, nbytes) in places.items():
+        if len(lengths) >= 8 and place != NO_LINE:
+            part = (spent + beside.lines.get(place, 0)) / beside.run
+            evidence = (
+                f"{calls:,} joins of {len(lengths):,} lengths copied {size(nbytes)} in "
+                f"{duration(spent)}"
+            )
+            text = "keep the pieces in a list, and join them once after the loop"
+            title = f"an array grows piece by piece: {part:.0%} of the run"
+            found.append(Finding("pieces", title, place, evidence, text, part, part > NOTED))
     return found
 
 
@@ -165,17 +177,58 @@ def _transfers(measured: Measured) -> list[Finding]:
     return found
 
 
-def _outside(measured: Measured) -> list[Finding]:
-    start, stop = measured.span
-    busy = max((sum(s.self_ns for s in found.values()) for found in measured.sums.values()),
-               default=0)  # fmt: skip
-    idle = 1 - busy / (stop - start)
-    if idle < 0.5 or stop - start < 100_000_000:
+def _outside(beside: Outside) -> list[Finding]:
+    """What the main thread did between its ops, by line."""
+    if beside.run < _SHORTEST:
         return []
-    evidence = f"ops and engine took {duration(busy)} of the {duration(stop - start)} recorded"
-    text = "what the program does beside its ops (reading data, Python, printing) is not in the log"
-    return [Finding("outside", f"{idle:.0%} of the time is outside of all ops", "", evidence, text,
-                    idle)]  # fmt: skip
+    found = []
+    for spot in beside.spots:
+        part = spot.ns / beside.run
+        if part >= NOTED:
+            describe = {"data": _waits_for_data, "import": _imports}.get(spot.what, _in_python)
+            found.append(describe(spot, part))
+    return found
+
+
+def _in_python(spot: Spot, part: float) -> Finding:
+    via = f", most of it in {spot.via}" if spot.via else ""
+    evidence = f"{duration(spot.ns)} in {spot.function} and what it calls, outside of ops{via}"
+    text = (
+        "Python works through values one at a time: do it once before the loop, for whole arrays, "
+        "or in a DataLoader's workers, while the ops run"
+    )
+    title = f"{part:.0%} of the run is Python outside of ops"
+    return Finding("python", title, spot.place, evidence, text, part)
+
+
+def _waits_for_data(spot: Spot, part: float) -> Finding:
+    where = f"the loop at {short(spot.asker)} "
+    if spot.waits:
+        evidence = f"{where}waited {duration(spot.ns)} for batches that workers had not made yet"
+        text = (
+            "more workers (num_workers), processes where the data set is Python "
+            "(worker_kind='process'), or less work for each row"
+        )
+    else:
+        evidence = f"{where}made its batches itself for {duration(spot.ns)}"
+        text = (
+            "num_workers=2 or more makes batches while the ops run; or less work for each row, "
+            "such as preparing them once and keeping them"
+        )
+    title = f"{part:.0%} of the run waits for the DataLoader of {short(spot.asker)}"
+    return Finding("data", title, spot.place, evidence, text, part)
+
+
+def _imports(spot: Spot, part: float) -> Finding:
+    what = spot.via or "a module"
+    evidence = f"importing {what} took {duration(spot.ns)} in {spot.function}"
+    if spot.in_ops > spot.ns / 2:
+        evidence += ", in the middle of an op, whose time holds it"
+    text = "import it at the top of the program, before what is measured"
+    title = f"{part:.0%} of the run imports {what}"
+    if spot.top:
+        return Finding("import", title, spot.place, evidence, "it is loaded once", part / 4)
+    return Finding("import", title, spot.place, evidence, text, part, True)
 
 
 def _recording(measured: Measured) -> list[Finding]:
@@ -185,4 +238,4 @@ def _recording(measured: Measured) -> list[Finding]:
     evidence = f"about {duration(own)} of {duration(wall)}; nothing is subtracted"
     text = "times of short ops are too long by it; record without memory, or with --min-us"
     return [Finding("recording", f"recording took {own / wall:.0%} of the time", "", evidence, text,
-                    own / wall)]  # fmt: skip
+                    own / wall / 4)]  # fmt: skip

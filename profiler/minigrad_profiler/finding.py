@@ -6,10 +6,16 @@ from typing import Any
 from .names import fitted
 from .report_log import inert, inert_place
 
+_FAULT = 0.5  # of the run
+
 
 @dataclass(slots=True)
 class Finding:
-    """kind: a word for programs; place: file:line, "" where it is not a single line."""
+    """kind: a word for programs; place: file:line, "" where it is not a single line.
+
+    weight  the part of the run that it explains, 0 to 1
+    fault   something that a program can most often do without; others are only the longest
+    """
 
     kind: str
     title: str
@@ -17,6 +23,12 @@ class Finding:
     evidence: str
     suggestion: str
     weight: float = 0.0
+    fault: bool = False
+
+    @property
+    def rank(self) -> float:
+        """By this, the largest first: a fault comes before what is merely long."""
+        return self.weight + _FAULT * self.fault
 
     def data(self) -> dict[str, Any]:
         """With texts that may be shown."""

@@ -15,6 +15,7 @@ from minigrad.instrument.formats import is_count, write_whole
 from minigrad.instrument.table import shares
 
 from .finding import Finding
+from .outside import Outside, outside
 from .report_advice import advice
 from .report_compare import comparison
 from .report_flame import flames
@@ -37,6 +38,7 @@ _MOST_MARKS = 200
 class Report:
     """What one log tells, and what is made of it.
 
+    beside  the time outside of ops
     others  logs of other processes of the same run, for the timeline alone
     """
 
@@ -45,6 +47,7 @@ class Report:
     peaks: Peaks
     tables: dict[str, list[Line]]
     findings: list[Finding]
+    beside: Outside
     others: list[Measured] = field(default_factory=list)
 
     def page(
@@ -108,8 +111,9 @@ def report_of(log: str, peaks: Peaks | None = None, also: Sequence[str] = ()) ->
     peaks = peaks or measured_peaks()
     memory = memory_of(columns, found.marks) if found.header.get("memory") else None
     tables = {by: lines_by(found, by, peaks) for by in _TABLES}
-    findings = advice(found, tables["line"], memory)
-    return Report(found, memory, peaks, tables, findings, [measured(path) for path in also])
+    beside = outside(found)
+    findings = advice(found, tables["line"], memory, beside)
+    return Report(found, memory, peaks, tables, findings, beside, [measured(path) for path in also])
 
 
 def write_report(

@@ -6,21 +6,42 @@ without it only its author knows.
 
 from minigrad.instrument.formats import header, json_text
 
+from .advice_graph import graph_findings
 from .advice_memory import memory_findings
-from .advice_time import last_findings, time_findings
+from .advice_numpy import numpy_findings
+from .advice_time import time_findings
 from .finding import Finding
 from .names import fitted, wrapped
+from .outside import Outside
 from .report_log import Measured, inert
 from .report_memory import Memory
 from .report_tables import Line
 
 
-def advice(measured: Measured, lines: list[Line], memory: Memory | None) -> list[Finding]:
-    """All findings; of each kind the weightiest come first."""
-    found = time_findings(measured, lines)
+def advice(
+    measured: Measured, lines: list[Line], memory: Memory | None, beside: Outside
+) -> list[Finding]:
+    """All findings, the one that explains most of the run first."""
+    found = [*time_findings(measured, lines, beside), *numpy_findings(measured, beside)]
+    found += graph_findings(measured, beside)
     if memory is not None:
         found += memory_findings(memory)
-    return [*found, *last_findings(measured)]
+    _join_related(found)
+    return sorted(found, key=lambda finding: -finding.rank)
+
+
+def _join_related(found: list[Finding]) -> None:
+    """Of two findings that one fault explains, the other steps back."""
+    by_kind = {finding.kind: finding for finding in reversed(found)}
+    vain, trip, tiny = map(by_kind.get, ("no backward", "round trip", "tiny ops"))
+    if vain is None:
+        return
+    if trip is not None:  # what was recorded in vain since its result went through NumPy
+        trip.weight, trip.fault = trip.weight + vain.weight, trip.fault or vain.fault
+        trip.evidence += f"; {vain.weight:.0%} of the run was recorded before, for no backward"
+        found.remove(vain)
+    elif tiny is not None and tiny.weight < 2 * vain.weight:  # its calls are those
+        tiny.fault = False
 
 
 def as_text(findings: list[Finding], width: int = 80) -> str:

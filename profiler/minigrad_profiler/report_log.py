@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from minigrad.instrument.formats import Event
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.records import Record
+from minigrad.instrument.records import Kept, Record, Sample
 from minigrad.instrument.table import printable
 
 from .names import place_of, relative
@@ -23,6 +23,7 @@ class Call(NamedTuple):
     """What calls are told apart by; of a whole backward kind is "pass".
 
     stack   (place, function) of the callers, innermost first
+    came    the line where the float64 of a promoted call came in, where that is known
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Call(NamedTuple):
     dtype: str
     promoted: bool
     stack: tuple[tuple[str, str], ...]
+    came: str = ""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,9 @@ class Measured:
     events: int = 0
     texts: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)  # file -> SHA-256 of its text then
+    samples: list[Sample] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    main: int = 0  # the thread that opened the log
 
     def by_key(self) -> list[tuple[Call, Sums]]:
         """The sums over all threads."""
@@ -99,7 +104,8 @@ def measured(path: str, others: Callable[[Record], None] | None = None) -> Measu
     lanes = Lanes(path, reading.key_of, others)
     found = Measured(
         path, lanes.header, lanes.end, lanes.cut, lanes.dropped, lanes.keys, lanes.lanes,
-        reading.seqs, {}, lanes.marks, sources=lanes.sources,
+        reading.seqs, {}, lanes.marks, sources=lanes.sources, samples=lanes.samples,
+        kept=lanes.kept, main=lanes.main,
     )  # fmt: skip
     for thread, lane in lanes.lanes.items():
         sums: dict[int, Sums] = {}
@@ -131,7 +137,7 @@ class _Reading:
         frames = self._once(stack, lambda: tuple(map(_named, stack))) if stack else ()
         return Call(
             event.kind, event.op, shapes, place, function, event.scope, event.bytes, event.flops,
-            event.moved, dtype, event.promoted, frames,
+            event.moved, dtype, event.promoted, frames, place_of(event.came),
         )  # fmt: skip
 
     def _once(self, what: Any, make: Any) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad.backends.device import DeviceError
+from minigrad.backends.sites import outermost
 from minigrad.errors import FormatError
 from minigrad.instrument.event_log import event_log
 from minigrad.instrument.formats import EventReader
@@ -54,8 +55,8 @@ def run_script(
     def close(process: int = os.getpid()) -> None:
         if os.getpid() == process:  # not in a forked child
             log.close()
-            events = _readable(log.place) if log.failed else log.events
-            finished(log.place, events, log.dropped, log.failed)
+            count = _readable(log.place) if log.failed else log.events
+            finished(log.place, count, log.dropped, log.failed)
 
     atexit.register(close)
     _hide_own_frames()
@@ -65,6 +66,7 @@ def run_script(
     sys.modules["__main__"] = main
     sys.argv = [script, *args]
     sys.path[0] = os.path.dirname(path)
+    outermost.add(run_script.__code__)
     with watch or contextlib.nullcontext():
         exec(compile(source, path, "exec"), main.__dict__)
 

@@ -313,7 +313,7 @@ def test_a_thread_that_ended_before_its_lines_were_written_keeps_its_name(tmp_pa
         thread.start()
         thread.join()
     with EventReader(path) as reader:
-        assert list(reader) and set(reader.threads.values()) == {"loader"}
+        assert list(reader) and set(reader.threads.values()) == {"MainThread", "loader"}
 
 
 def test_options_that_are_no_numbers_are_refused(tmp_path):

@@ -129,7 +129,7 @@ def test_a_schedule_records_only_its_active_steps(path):
     found, reader = records(path, run, schedule=(1, 1, 2, 1))
     shapes = [e.arrays["outputs"][0]["shape"] for e in found if isinstance(e, Event)]
     assert shapes == [[3], [], [4], []]
-    assert [m.name for m in found if isinstance(m, Mark)] == ["2", "3"]
+    assert [m.name for m in found if isinstance(m, Mark) and m.what == "step"] == ["2", "3"]
     assert reader.end["steps"] == 8 and reader.header["schedule"]["active"] == 2
 
 
@@ -202,7 +202,7 @@ def test_threads_that_allocate_at_once_lose_nothing(path):
 
     found, reader = records(path, run, memory=True)
     assert sum(isinstance(e, Event) and e.kind == "forward" for e in found) == 3 * 200 * 2
-    assert set(reader.workers.values()) == {1, 2, 3}
+    assert set(reader.workers.values()) == {1, 2, 3, None}  # and the thread that opens the log
     births = sum(isinstance(e, Allocation) for e in found)
     assert births >= 3 * 200 and births - sum(isinstance(e, Release) for e in found) < 20
 

@@ -1,0 +1,68 @@
+"""Where float64 comes from: the line that brought it, for the ops which inherit it.
+
+An array of double precision that no op in sight has made arrives with the op that meets it first,
+or where the program made a tensor of it. What is computed from it inherits that line. Programs of
+one precision pay nothing for this: it begins with the first op that is given both.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..tensor_api.tensor import Tensor
+from .cells import promotes
+
+FLOAT64, COMPLEX128 = np.dtype("float64"), np.dtype("complex128")
+_MOST = 100_000  # arrays followed
+
+
+class WideSources:
+    """Follows arrays of double precision through the ops of a log."""
+
+    def __init__(self) -> None:
+        self._origins: dict[int, tuple[weakref.ref, tuple]] = {}  # by id of the array
+        self._mixed = False
+
+    def made(self, array: Any, origin: tuple) -> None:
+        """The program has made a tensor of this array."""
+        if getattr(array, "dtype", None) in (FLOAT64, COMPLEX128):
+            self._follow(array, origin)
+
+    def source(self, op: str, inputs: tuple, outputs: tuple, origin: tuple) -> tuple | None:
+        """Where the float64 of an op's result came from, if a narrower input has become float64."""
+        promoted = promotes(op, inputs, outputs)
+        if not (promoted or self._mixed):
+            return None
+        self._mixed = True
+        came = self._inherited(inputs) or origin
+        for y in outputs:
+            self._follow(_array(y), came)
+        return came if promoted else None
+
+    def _inherited(self, inputs: Iterable) -> tuple | None:
+        for x in inputs:
+            if isinstance(x, list | tuple):
+                came = self._inherited(x)
+                if came is not None:
+                    return came
+                continue
+            array = _array(x)
+            found = self._origins.get(id(array))
+            if found is not None and found[0]() is array:
+                return found[1]
+        return None
+
+    def _follow(self, array: Any, origin: tuple) -> None:
+        if len(self._origins) < _MOST:
+            key = id(array)
+            try:
+                ref = weakref.ref(array, lambda _, key=key: self._origins.pop(key, None))
+            except TypeError:  # an array class without weak references
+                return
+            self._origins[key] = ref, origin
+
+
+def _array(x: Any) -> Any:
+    return x._data if isinstance(x, Tensor) else x

@@ -1,0 +1,303 @@
+"""Time outside of ops: what the main thread did between them, by the user's lines.
+
+Ops say when they ran, marks when an optimizer, the garbage collector or the recording did. The rest
+of each moment between two samples (minigrad/instrument/sampler.py) goes to the later one, so that
+the rows add up to the time outside of ops.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad.instrument.records import Sample
+
+from .names import place_of
+
+CARVED = {  # marks that explain time by themselves, the surest first: their row
+    "recording": "recording",
+    "gc": "garbage collection",
+    "optimizer": "optimizers",
+    "waiting": "waiting for other ranks",
+    "communication": "waiting for other ranks",
+}
+_MAIN_PART = 0.5  # of a line's time, from which on the function that it calls is named instead
+
+
+@dataclass(slots=True)
+class Spot:
+    """A line with time outside of ops; `ns` with all that it called.
+
+    what      "python", "import", or "data" where a DataLoader made or awaited batches
+    function  of the line; via: what it called, where that is known
+    asker     the line that waited for it: the loop over a DataLoader
+    in_ops    nanoseconds of an import that ops have on their account
+    waits     the main thread waited while others made the batches
+    """
+
+    what: str
+    place: str
+    function: str
+    ns: int
+    via: str = ""
+    asker: str = ""
+    in_ops: int = 0
+    waits: bool = False
+    top: bool = False  # an import among those at the head of a file
+
+
+@dataclass(slots=True)
+class Outside:
+    """run: nanoseconds that were recorded; ops: of these in ops and engine; rows: of the rest.
+
+    rows   (name, nanoseconds), the longest first: they add up to the time outside of ops
+    spots  where the rest went, the longest first
+    lines  {place: nanoseconds} outside of ops, of each line alone
+    """
+
+    run: int
+    ops: int
+    rows: list[tuple[str, int]]
+    spots: list[Spot]
+    lines: dict[str, int]
+    functions: dict[str, str]
+
+
+def outside(found: Any) -> Outside:
+    """Of a log that has been read (`Measured`)."""
+    start, stop = found.span
+    main = _main_thread(found)
+    lane = found.lanes.get(main)
+    busy = Union(lane.t0, lane.t1) if lane is not None else Union([], [])
+    covered = Union(*_unrecorded(found, start, stop))
+    run = stop - start - covered.within(start, stop)
+    before = covered.within(start, stop)
+    covered = covered.joined(busy)
+    ops = covered.within(start, stop) - before
+    rows: dict[str, int] = {}
+    for what, name in CARVED.items():
+        before = covered.within(start, stop)
+        marks = [mark for mark in found.marks if mark.what == what and mark.thread == main]
+        if marks:
+            covered = covered.joined(Union([m.t0 for m in marks], [m.t1 for m in marks]))
+            rows[name] = rows.get(name, 0) + covered.within(start, stop) - before
+    looked = [s for s in found.samples if s.thread == main and s.doing != "op"]
+    weighed, heard = _weighed(looked, start, covered, *_hearing(found, lane))
+    rows["recording"] = rows.get("recording", 0) + heard
+    for sample, ns in weighed:
+        rows[_ROWS[_kind(sample)]] = rows.get(_ROWS[_kind(sample)], 0) + ns
+    left = stop - start - covered.within(start, stop) - heard - sum(ns for _, ns in weighed)
+    rows["not looked at"] = max(0, left)
+    in_ops = _in_ops(looked, start, covered)
+    others = [s for s in found.samples if s.thread != main and s.doing == "data" and s.inside]
+    lines: dict[str, int] = {}
+    functions: dict[str, str] = {}
+    for sample, ns in weighed:
+        site = sample.stack[0]
+        lines[place_of(site)] = lines.get(place_of(site), 0) + ns
+        functions[place_of(site)] = site["function"]
+    spots = [*_python(weighed), *_imports(weighed, in_ops), *_data(weighed, others)]
+    return Outside(
+        run=max(1, run),
+        ops=ops,
+        rows=sorted(((k, ns) for k, ns in rows.items() if ns > 0), key=lambda row: -row[1]),
+        spots=sorted(spots, key=lambda spot: -spot.ns),
+        lines=lines,
+        functions=functions,
+    )
+
+
+_ROWS = {"python": "Python", "import": "imports", "data": "DataLoader"}
+
+
+def _kind(sample: Sample) -> str:
+    return sample.doing if sample.doing in _ROWS else "python"
+
+
+def _main_thread(found: Any) -> int:
+    """The thread that opened the log, unless only others are in it."""
+    seen = {sample.thread for sample in found.samples} | found.lanes.keys()
+    if found.main in seen or not found.lanes:
+        return found.main
+    return max(found.lanes, key=lambda thread: len(found.lanes[thread].t0))
+
+
+def _unrecorded(found: Any, start: int, stop: int) -> tuple[list[int], list[int]]:
+    """The stretches that a schedule has left out: between the steps that were recorded."""
+    if not found.header.get("schedule"):
+        return [], []
+    steps = [mark for mark in found.marks if mark.what == "step"]
+    last = max([lane.t1[-1] for lane in found.lanes.values() if lane.t1], default=start)
+    ends = [start, *(mark.t1 for mark in steps)]
+    begins = [*(mark.t0 for mark in steps), stop]
+    if steps and last > steps[-1].t1:  # a step that nobody has ended
+        ends[-1] = last
+    return ends, begins
+
+
+class Union:
+    """Stretches of time, joined where they overlap."""
+
+    def __init__(self, t0: Sequence[int], t1: Sequence[int]) -> None:
+        begin, end = np.asarray(t0, np.int64), np.asarray(t1, np.int64)
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], np.maximum.accumulate(end[order]) if len(end) else end
+        first = np.ones(len(begin), bool)
+        first[1:] = begin[1:] > end[:-1]
+        self.t0 = begin[first]
+        self.t1 = end[np.append(np.flatnonzero(first)[1:] - 1, len(end) - 1)] if len(end) else end
+        self.t1 = np.maximum(self.t1, self.t0)
+        self._sums = np.concatenate([[0], np.cumsum(self.t1 - self.t0)])
+
+    def joined(self, other: "Union") -> "Union":
+        """The stretches of both."""
+        return Union(
+            np.concatenate([self.t0, other.t0]).tolist(),
+            np.concatenate([self.t1, other.t1]).tolist(),
+        )
+
+    def until(self, t: Any) -> Any:
+        """How much of the time before t they cover."""
+        at = np.searchsorted(self.t0, t, side="right")
+        if not len(self.t0):
+            return np.zeros_like(np.asarray(t))
+        begun = np.maximum(at - 1, 0)
+        part = np.clip(np.asarray(t) - self.t0[begun], 0, self.t1[begun] - self.t0[begun])
+        return np.where(at > 0, self._sums[begun] + part, 0)
+
+    def within(self, start: int, stop: int) -> int:
+        return int(self.until(stop) - self.until(start))
+
+
+def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
+    """(when events of a lane ended outside of all others, nanoseconds that hearing one takes)."""
+    if lane is None or not found.events:
+        return np.array([], np.int64), 0.0
+    each = found.end.get("hearing_ns", 0) / max(1, found.end.get("events", found.events))
+    kinds = np.array([key.kind == "forward" for key in found.keys], bool)
+    t1, key = np.asarray(lane.t1, np.int64), np.asarray(lane.key, np.int64)
+    return np.sort(t1[kinds[key]]), float(each)
+
+
+def _weighed(
+    samples: list[Sample], start: int, covered: Union, ends: np.ndarray, hearing: float
+) -> tuple[list[tuple[Sample, int]], int]:
+    """Each sample with the uncovered time since the one before it, and what hearing took of it."""
+    times = np.array([start, *(sample.t for sample in samples)], np.int64)
+    free = np.maximum(np.diff(times) - np.diff(covered.until(times)), 0)
+    heard = np.minimum(free, hearing * np.diff(np.searchsorted(ends, times)))
+    left = (free - heard).astype(np.int64)
+    return list(zip(samples, left.tolist(), strict=True)), int((free - left).sum())
+
+
+def _in_ops(samples: list[Sample], start: int, covered: Union) -> list[int]:
+    """Of each sample, the covered time since the one before it."""
+    times = np.array([start, *(sample.t for sample in samples)], np.int64)
+    return np.diff(covered.until(times)).tolist()
+
+
+# -- spots -----------------------------------------------------------------------------------------
+
+_Frames = tuple[dict, ...]  # sites, outermost first
+
+
+def _python(weighed: list[tuple[Sample, int]]) -> list[Spot]:
+    """The lines at which Python of the program, or what it calls, spends most."""
+    left = [
+        (_outermost_first(s.stack), ns, s.via) for s, ns in weighed if _kind(s) == "python" and ns
+    ]
+    found = []
+    while left and len(found) < 5:
+        inner = _hot(left)
+        place, function, members = inner
+        ns = sum(left[i][1] for i in members)
+        via = _heaviest((left[i][2], left[i][1]) for i in members)
+        found.append(Spot("python", place, function, ns, str(via or "")))
+        left = [entry for i, entry in enumerate(left) if i not in members]
+    return found
+
+
+def _hot(stacks: list[tuple[_Frames, int, str]]) -> tuple[str, str, set[int]]:
+    """(place, function, members): the innermost line or function that most of a hot line is in.
+
+    From the outermost frames inwards: the line with the most time, then the function that it calls,
+    as long as that has most of the line's time. Where a function spreads its time over many lines,
+    all of it is meant, and its heaviest line named.
+    """
+    members = set(range(len(stacks)))
+    depth = 0
+    place, function = "", ""
+    while True:
+        here = [i for i in members if len(stacks[i][0]) > depth]
+        total = sum(stacks[i][1] for i in members)
+        called = _heaviest((_function(stacks[i][0][depth]), stacks[i][1]) for i in here)
+        inner = {i for i in here if _function(stacks[i][0][depth]) == called}
+        if depth and sum(stacks[i][1] for i in inner) < _MAIN_PART * total:
+            return place, function, members
+        whole = sum(stacks[i][1] for i in inner)
+        place = str(_heaviest((place_of(stacks[i][0][depth]), stacks[i][1]) for i in inner))
+        at_line = {i for i in inner if place_of(stacks[i][0][depth]) == place}
+        function = stacks[next(iter(at_line))][0][depth]["function"]
+        if depth and sum(stacks[i][1] for i in at_line) < _MAIN_PART * whole:
+            return place, function, inner
+        members = at_line
+        depth += 1
+
+
+def _outermost_first(sites: Sequence[dict]) -> _Frames:
+    """The frames; a comprehension counts to the line of its function."""
+    return tuple(site for site in reversed(sites) if not site["function"].endswith(_COMPREHENSIONS))
+
+
+_COMPREHENSIONS = tuple(f".<{name}comp>" for name in ("list", "set", "dict"))
+
+
+def _function(site: dict) -> Hashable:
+    return site["file"], site["function"]
+
+
+def _heaviest(weighted: Iterable[tuple[Hashable, int]]) -> Hashable:
+    sums: dict[Hashable, int] = {}
+    for what, ns in weighted:
+        sums[what] = sums.get(what, 0) + ns
+    return max(sums, key=lambda what: sums[what], default=None)
+
+
+def _imports(weighed: list[tuple[Sample, int]], in_ops: list[int]) -> list[Spot]:
+    """Imports, by the line that asked for them."""
+    found: dict[str, Spot] = {}
+    names: dict[str, list[tuple[str, int]]] = {}
+    for (sample, ns), more in zip(weighed, in_ops, strict=True):
+        if sample.doing != "import":
+            continue
+        site = sample.stack[0]
+        spot = found.setdefault(place_of(site), Spot("import", place_of(site), site["function"], 0))
+        spot.ns += ns + more
+        spot.in_ops += more
+        spot.top = site["function"] == "<module>"
+        names.setdefault(spot.place, []).append((sample.via, ns + more))
+    for place, spot in found.items():
+        spot.via = str(_heaviest(names[place]))
+    return list(found.values())
+
+
+def _data(weighed: list[tuple[Sample, int]], others: list[Sample]) -> list[Spot]:
+    """Batches of DataLoaders: the line where they are made, and the loop that waits for them."""
+    by_asker: dict[str, list[tuple[Sample, int]]] = {}
+    for sample, ns in weighed:
+        if sample.doing == "data" and ns:
+            outer = sample.stack[min(sample.inside, len(sample.stack) - 1)]
+            by_asker.setdefault(place_of(outer), []).append((sample, ns))
+    found = []
+    for asker, waited in by_asker.items():
+        total = sum(ns for _, ns in waited)
+        own = [(_outermost_first(s.stack[: s.inside]), ns, s.via) for s, ns in waited if s.inside]
+        waits = sum(ns for _, ns, _ in own) < _MAIN_PART * total
+        if waits:  # in workers: their lines, or none where they are processes
+            own = [(_outermost_first(s.stack[: s.inside]), 1, s.via) for s in others]
+        place, function = asker, ""
+        if own:
+            place, function, _ = _hot(own)
+        found.append(Spot("data", place, function, total, asker=asker, waits=waits))
+    return found

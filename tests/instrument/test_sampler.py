@@ -1,0 +1,78 @@
+"""Samples: whose frames they show, and that nothing of them stays behind."""
+
+import gc
+import sys
+import threading
+import time
+
+import minigrad as mg
+from minigrad.instrument.formats import EventReader
+from minigrad.instrument.records import Sample
+from minigrad.instrument.sampler import IMPORT, LIBRARY, OURS, USER, Sampler, kind_of
+
+
+def busy(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        sum(range(100))
+
+
+def samples_of(path):
+    with EventReader(str(path)) as reader:
+        return [record for record in reader.records() if isinstance(record, Sample)]
+
+
+def test_python_between_ops_is_seen_at_its_line(tmp_path):
+    with mg.event_log(tmp_path / "run.jsonl"):
+        busy(0.2)
+    seen = samples_of(tmp_path / "run.jsonl")
+    functions = [sample.stack[0]["function"] for sample in seen]
+    assert functions.count("busy") >= 5 and {sample.doing for sample in seen} <= {
+        "python",
+        "library",
+    }
+
+
+def test_without_a_period_nothing_is_looked_at(tmp_path):
+    with mg.event_log(tmp_path / "run.jsonl", sample_ms=0):
+        busy(0.1)
+    assert samples_of(tmp_path / "run.jsonl") == []
+
+
+def test_an_ended_recording_leaves_nothing_behind(tmp_path):
+    before = threading.active_count(), sys.getswitchinterval(), len(gc.callbacks)
+    with mg.event_log(tmp_path / "run.jsonl"):
+        assert threading.active_count() == before[0] + 1
+    assert (threading.active_count(), sys.getswitchinterval(), len(gc.callbacks)) == before
+
+
+def test_code_is_ours_a_librarys_or_the_users():
+    assert kind_of(mg.__file__, "minigrad") == OURS
+    assert kind_of(threading.__file__, "threading") == LIBRARY
+    assert kind_of("<frozen importlib._bootstrap>", "importlib._bootstrap") == IMPORT
+    assert kind_of(__file__, __name__) == USER
+
+
+def test_an_import_belongs_to_the_line_that_asked_for_it(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_load.py").write_text("import time\ntime.sleep(0.1)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def step():
+        import slow_to_load  # noqa: F401
+
+    with mg.event_log(tmp_path / "run.jsonl"):
+        step()
+    (place,) = {
+        (sample.stack[0]["function"].rpartition(".")[2], sample.via)
+        for sample in samples_of(tmp_path / "run.jsonl")
+        if sample.doing == "import"
+    }
+    assert place == ("step", "slow_to_load")
+
+
+def test_a_sampler_that_never_should_does_not_start():
+    sampler = Sampler(print, id, 0)
+    sampler.start()
+    assert sampler.taken == 0 and not any(
+        thread.name == "minigrad-sampler" for thread in threading.enumerate()
+    )
