@@ -182,7 +182,8 @@ def _slots(node: Any) -> list[int]:
 # -- one node --------------------------------------------------------------------------------------
 
 
-def _array_record(shape: tuple, dtype: Any) -> dict[str, Any]:
+def array_record(shape: tuple, dtype: Any) -> dict[str, Any]:
+    """What a dump tells of an array."""
     name, itemsize = _name_and_size(dtype)
     size = math.prod(shape) * itemsize
     return {"shape": [int(n) for n in shape], "dtype": name, "bytes": size}
@@ -201,7 +202,7 @@ def _leaf_record(leaf: Leaf, known: Known) -> dict[str, Any]:
         "kind": "parameter" if getattr(tensor, "is_parameter", False) else "leaf",
         "op": None,
         "seq": leaf.number,
-        **_array_record(leaf.shape, leaf.dtype),
+        **array_record(leaf.shape, leaf.dtype),
         "device": "cpu" if tensor is None else tensor.device,
         "scope": "",
         "site": None,
@@ -227,7 +228,7 @@ def _node_record(node: Any, slots: list[int], known: Known) -> dict[str, Any]:
         "kind": "op",
         "op": node.op.name,
         "seq": node.number,
-        **_array_record(*outputs[0]),
+        **array_record(*outputs[0]),
         "device": device,
         "scope": node.origin[2] if node.origin else "",
         "site": _site(node.origin),
@@ -237,7 +238,7 @@ def _node_record(node: Any, slots: list[int], known: Known) -> dict[str, Any]:
         "formula": (node.op.__doc__ or "").strip().partition("\n")[0],
     }
     if several:
-        record["outputs"] = [_array_record(*output) for output in outputs]
+        record["outputs"] = [array_record(*output) for output in outputs]
     found = flops_of(node, slots, known.work)
     for key, flops in zip(("flops", "backward_flops"), found, strict=True):
         if flops is not None:
@@ -267,7 +268,7 @@ def _saved(node: Any, known: Known) -> tuple[list[dict], dict[str, str], str]:
         for index, part in parts:
             if _is_array(part):
                 label = name if index is None else f"{name}[{index}]"
-                record = _array_record(part.shape, part.dtype)
+                record = array_record(part.shape, part.dtype)
                 saved.append({"name": label, **record, "buffer": known.buffer(part)})
                 device = device_of(raw(part))
         if not several and name in node.op.defaults and not _is_array(value):

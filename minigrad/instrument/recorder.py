@@ -26,6 +26,7 @@ from . import formats
 from .graph_dump import Known, document_of, named
 from .notebook import viewer_forms
 from .numbers import arrived, norm, small_values
+from .untracked import UntrackedInputs
 
 
 class _Pass:
@@ -46,6 +47,11 @@ class _Pass:
         self.thread = identity()
         self.steps: list[dict[str, Any]] = []
         self.workers: dict[int, int] = {}
+
+    def add_inputs(self, records: list[dict], edges: list[dict]) -> None:
+        """Inputs that need no gradient: nothing is sent to them."""
+        self.document["nodes"][:0] = records
+        self.document["edges"] += edges
 
     def sent(self, node: Any, contributions: Sequence) -> list[dict[str, Any]]:
         """What the node gave to each input that received something."""
@@ -111,6 +117,7 @@ class record_backward(metaclass=CalledFirst):
         self.names = dict(named("record_backward", names))
         self._passes: list[_Pass] = []
         self._values: WeakKeyDictionary[Any, list] = WeakKeyDictionary()
+        self._untracked = UntrackedInputs()
         self._lock = Lock()
 
     def __enter__(self) -> "record_backward":
@@ -148,7 +155,9 @@ class record_backward(metaclass=CalledFirst):
     def graph_ready(self, order: list, roots: list) -> None:
         """A backward begins: describe its graph while saved arrays are still there."""
         started = _Pass(order, roots, Known(self._values, self.names), self._checks)
+        nodes = [node for node in order if node.__class__ not in (Leaf, Port)]
         with self._lock:
+            started.add_inputs(*self._untracked.of(nodes, self.names))
             self._passes.append(started)
 
     def graph_done(self, error: BaseException | None) -> None:
@@ -165,7 +174,10 @@ class record_backward(metaclass=CalledFirst):
         kind, _, t0, t1, node, inputs, outputs, params = event
         if kind == "backward":
             self._hear_step(t0, t1, node, inputs[0], outputs)
-        elif node is not None and node.__class__ is not Port:
+            return
+        with self._lock:
+            self._untracked.heard(event[1], node, inputs, outputs)
+        if node is not None and node.__class__ is not Port:
             if self._checks is not None:
                 self._checks.heard(node, inputs, params)
             values = small_values(outputs[0])

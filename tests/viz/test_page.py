@@ -4,6 +4,8 @@ import random
 
 import pytest
 from minigrad_viz.layout import place
+from minigrad_viz.reader import graph_from
+from minigrad_viz.structure import structural_hash
 
 
 def boxes(page):
@@ -199,3 +201,54 @@ def test_the_list_of_scopes_is_a_tree_with_counts_and_times(open_page, dumps):
     indents = [row.evaluate("e => parseFloat(e.style.paddingLeft)") for row in rows.all()[:2]]
     assert indents[0] < indents[1]
     assert rows.first.get_attribute("aria-expanded") == "true"
+
+
+@pytest.fixture
+def with_image(dumps):
+    """A product with an array that needs no gradient."""
+    dump = dumps.Dump()
+    w = dump.parameter((3,), "w")
+    image = dump.leaf((3,), name="image", requires_grad=False)
+    mask = dump.leaf((3,), requires_grad=False, source="getitem")
+    product = dump.op("where", (3,), mask, dump.op("mul", (3,), w, image))
+    return dump.done(product)
+
+
+def test_inputs_without_gradient_are_told_apart_and_can_be_hidden(open_page, with_image):
+    page = open_page(with_image)
+    still = page.locator("g.still").all_text_contents()
+    assert still == ["imageno gradient3 float32", "inputfrom getitem, no gradient3 float32"]
+    page.keyboard.press("i")
+    assert page.locator("g.still").count() == 0 and boxes(page) == 3
+    page.get_by_label("input without gradient").check()
+    assert boxes(page) == 5
+
+
+def test_search_shows_an_input_that_was_hidden(open_page, with_image):
+    page = open_page(with_image)
+    page.keyboard.press("i")
+    page.keyboard.press("/")
+    page.keyboard.type("image")
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h2").inner_text() == "image"
+    assert page.locator("g.still").count() == 2
+
+
+def test_the_structural_hash_is_that_of_the_graph_without_untracked_inputs(with_image):
+    tracked = {node["id"] for node in with_image["nodes"] if node.get("requires_grad", True)}
+    nodes = [node for node in with_image["nodes"] if node["id"] in tracked]
+    edges = [edge for edge in with_image["edges"] if edge["producer"] in tracked]
+    less = {**with_image, "nodes": nodes, "edges": edges}
+    assert structural_hash(graph_from(with_image)) == structural_hash(graph_from(less))
+
+
+def test_a_node_with_the_number_zero_is_named_by_it(open_page, dumps):
+    document = dumps.tiny()
+    for edge in document["edges"]:
+        edge.update(producer=edge["producer"] - 1, consumer=edge["consumer"] - 1)
+    for node in document["nodes"]:
+        node.update(id=node["id"] - 1, seq=node["seq"] - 1)
+    document["roots"] = [root - 1 for root in document["roots"]]
+    page = open_page(document)
+    page.evaluate("app.reveal(0)")
+    assert page.locator("#panel p.quiet").first.inner_text() == "input · #0"

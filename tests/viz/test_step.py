@@ -74,7 +74,8 @@ def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page
     added = page.evaluate(
         """graph.nodes.flatMap((node, at) => {
              const { nodes } = app.player.recording, parts = nodes[at].arrivals.map((a) => a.part);
-             return node.kind === "op" ? [] : [[node.name, app.player.recording.sum(parts)]];
+             if (node.kind === "op" || node.still) return [];
+             return [[node.name, app.player.recording.sum(parts)]];
            })"""
     )
     for name, gradient in added:

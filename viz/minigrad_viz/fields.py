@@ -47,6 +47,13 @@ def number(value: Any) -> float:
     return float(min(max(value, -_LARGEST), _LARGEST)) if isinstance(value, int) else value
 
 
+def truth(value: Any) -> bool:
+    """A boolean."""
+    if not isinstance(value, bool):
+        raise TypeError("true or false")
+    return value
+
+
 def text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text")

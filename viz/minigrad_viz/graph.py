@@ -75,6 +75,8 @@ class Node:
     flops: float | None = None
     backward_flops: float | None = None
     check: Check | None = None
+    tracked: bool = True  # False: an input that no gradient flows to
+    source: str = ""  # the op outside of the graph that made such an input
     beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
 
 

@@ -116,8 +116,11 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "params": [[shown(k, 40), shown(v, 120)] for k, v in list(node.params.items())[:64]],
         "beyond": list(node.beyond) if any(node.beyond) else [],
         "root": root,
+        "still": not node.tracked,
+        "source": shown(node.source, 60),
     }
-    return {key: value for key, value in facts.items() if value not in ("", [], False, None)}
+    unsaid = (value is None or value is False or value in ("", []) for value in facts.values())
+    return {key: facts[key] for key, empty in zip(facts, unsaid, strict=True) if not empty}
 
 
 def _sum(a: float | None, b: float | None) -> float | None:

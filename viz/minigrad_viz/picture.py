@@ -20,6 +20,7 @@ from minigrad_viz.wording import (
     census_text,
     count_text,
     site_text,
+    untracked_text,
     values_text,
 )
 
@@ -188,7 +189,7 @@ def _node_box(node: Node, root: bool, gradient: Gradient | None) -> Box:
         lines = [text for text in (shown(node.scope, 26, "tail"), site_text(node)) if text]
     else:
         title = shown(node.name, 30, "tail") or ("input" if node.kind == "leaf" else "parameter")
-        lines = []
+        lines = [] if node.tracked else [untracked_text(node)]
     if node.values is not None and len(node.values) <= _MOST_NUMBERS:
         lines.append(f"value {values_text(node.values)}")
         if gradient is not None and gradient.values is not None:

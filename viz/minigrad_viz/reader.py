@@ -33,6 +33,7 @@ from minigrad_viz.fields import (
     site,
     text,
     texts,
+    truth,
     whole,
     wrong,
 )
@@ -173,6 +174,8 @@ def _node(record: Any, at: int) -> Node:
         flops=optional(record, "flops", number, None, where),
         backward_flops=optional(record, "backward_flops", number, None, where),
         check=optional(record, "check", check, None, where),
+        tracked=optional(record, "requires_grad", truth, True, where),
+        source=optional(record, "source", text, "", where),
     )
 
 

@@ -19,9 +19,11 @@ def _params(node: Node) -> list[tuple[str, str]]:
 def structural_hash(graph: Graph) -> str:
     """16 hexadecimal digits over what is computed: ops, parameters, shapes, dtypes, scopes, links.
 
-    Ids, times, source lines, values and devices do not count, the order of creation does.
+    Ids, times, source lines, values and devices do not count, the order of creation does. Inputs
+    without gradient do not either: a graph that was not recorded as it ran does not tell them.
     """
-    order = sorted(range(len(graph.nodes)), key=lambda at: graph.nodes[at].seq)
+    tracked = [at for at, node in enumerate(graph.nodes) if node.tracked]
+    order = sorted(tracked, key=lambda at: graph.nodes[at].seq)
     rank = {at: place for place, at in enumerate(order)}
     digest = hashlib.sha256()
 
@@ -34,7 +36,9 @@ def structural_hash(graph: Graph) -> str:
         name = node.name if node.kind == "parameter" else ""
         add("node", node.kind, node.op, name, node.scope, outputs, _params(node))
     for consumer, slot, producer, output in sorted(
-        (rank[e.consumer], e.slot, rank[e.producer], e.output) for e in graph.edges
+        (rank[e.consumer], e.slot, rank[e.producer], e.output)
+        for e in graph.edges
+        if e.producer in rank
     ):
         add("edge", producer, output, consumer, slot)
     add("roots", [rank[at] for at in graph.roots])

@@ -42,6 +42,11 @@ def site_text(node: Node) -> str:
     return f"{shown(os.path.basename(node.site.file), 28, 'tail')}:{node.site.line}"
 
 
+def untracked_text(node: Node) -> str:
+    """Of an input that no gradient flows to: 'no gradient', 'from getitem, no gradient'."""
+    return f"from {shown(node.source, 24)}, no gradient" if node.source else "no gradient"
+
+
 def count_text(count: int, thing: str) -> str:
     """1 -> '1 node'; 2000 -> '2,000 nodes'."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

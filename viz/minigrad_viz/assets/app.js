@@ -33,6 +33,18 @@ class App {
     });
   }
 
+  get untracked() {
+    return graph.nodes.some((node) => node.still);
+  }
+
+  toggleUntracked() {
+    untrackedShown = !untrackedShown;
+    if (this.chosen !== null && graph.nodes[this.chosen].still) this.chosen = null;
+    this.layOut();
+    this.fit();
+    this.remember();
+  }
+
   get stepping() {
     return this.player !== null && this.player.on;
   }
@@ -132,6 +144,7 @@ class App {
   }
 
   reveal(at) {
+    if (graph.nodes[at].still && !untrackedShown) this.toggleUntracked();
     if (this.scene.boxes[this.scene.boxOf[at]].group) {
       for (let group = homes[at]; group.parent; group = group.parent)
         this.closed.delete(group.name);

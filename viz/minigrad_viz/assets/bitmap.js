@@ -252,7 +252,9 @@ class CanvasPainter {
     if (box.kind === "scope") { this.outline(pen, box, 0, 3.5); pen.fill(); pen.stroke(); }
     this.outline(pen, box, 0, 0);
     pen.fill();
+    if (isStill(box)) pen.setLineDash([4, 3]);
     pen.stroke();
+    pen.setLineDash([]);
   }
 
   chosenRim(pen, box, k) {

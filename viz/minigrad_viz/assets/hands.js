@@ -67,6 +67,7 @@ const KEYS = {
   "-": () => app.zoom(0.8), "/": () => $("search").focus(),
   t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
   c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(),
+  i: () => { if (app.untracked) app.toggleUntracked(); },
   s: () => app.toggleStepping(), p: () => app.togglePath(), Escape: () => app.choose(null),
 };
 

@@ -57,6 +57,7 @@ function buildBoxes(closed) {
   };
   frame(root);
   for (const at of bySeq) {
+    if (graph.nodes[at].still && !untrackedShown) continue;
     const group = shown.get(homes[at]);
     if (group && byGroup.has(group)) byGroup.get(group).members.push(at);
     else {
@@ -88,7 +89,7 @@ function buildLinks(scene) {
   for (const at of bySeq) {
     for (const [producer, output] of incoming[at]) {
       const source = boxOf[producer], target = boxOf[at];
-      if (source === target) continue;
+      if (source === target || source === undefined) continue;
       const name = linkName(scene, producer, output, at);
       if (!carried.has(name)) carried.set(name, { source, target, tensors: new Map(), users: [] });
       carried.get(name).tensors.set(`${producer}:${output}`, [producer, output]);
@@ -144,6 +145,8 @@ function dress(box, room) {
   for (const port of box.ports.values()) { port.offset = at + port.wide / 2; at += port.wide; }
 }
 
+let untrackedShown = true; // inputs that no gradient flows to
+
 function titleOf(node, frame) {
   if (node.kind === "op" && node.name) return shorten(`${node.name} = ${node.op}`, 28);
   if (node.kind === "op") return shorten(node.op || "op", 28);
@@ -164,6 +167,7 @@ function linesOf({ members: [at], frame }, stepping) {
     const known = node.grad ? node.grad[2] : stepOf.has(at) && stepOf.get(at)[8];
     if (known) lines.push("grad " + valuesText(known));
   }
+  if (node.still) lines.push((node.source ? `from ${clip(node.source, 24)}, ` : "") + "no gradient");
   if (node.note) lines.push(node.note);
   if (node.beyond) lines.push(`… ${beyondText(node.beyond)} not shown`);
   return lines;

@@ -70,6 +70,7 @@ function rimOf(box, colour) {
   return colour(box.root ? "root-rim" : box.kind + "-rim");
 }
 
+const isStill = ({ group, members: [at] }) => !group && graph.nodes[at].still;
 const rimWidth = (box) => (box.critical ? 2.6 : box.mark || isWrong(box) ? 2 : 1.1);
 const titleText = (box) => (box.bad ? "⚠ " : "") + box.title;
 
@@ -104,7 +105,8 @@ class SvgPainter {
 
   box(box, k, marks, colour) {
     const faded = marks.faded(k) ? " faded" : "", warm = box.heat > 0.2 ? " warm" : "";
-    const style = `node ${box.kind}${faded}${warm}`;
+    const still = isStill(box) ? " still" : "";
+    const style = `node ${box.kind}${faded}${warm}${still}`;
     const group = this.make("g", { class: style });
     const paint = { fill: fillOf(box, colour), stroke: rimOf(box, colour),
       "stroke-width": rimWidth(box) };

@@ -43,13 +43,27 @@ function legendRow(name, word) {
   return row;
 }
 
+// Inputs without gradient, which a click hides and shows.
+function untrackedRow(app) {
+  if (!app.untracked) return [];
+  const label = tag("label", "", "toggle"), box = tag("input");
+  box.type = "checkbox";
+  box.checked = untrackedShown;
+  box.addEventListener("change", () => app.toggleUntracked());
+  const swatch = tag("span", "", "swatch");
+  Object.assign(swatch.style, { background: "var(--leaf)", borderColor: "var(--leaf-rim)",
+    borderStyle: "dashed" });
+  label.append(swatch, "input without gradient", box);
+  return [label];
+}
+
 function showOverview(app) {
   panel.replaceChildren(tag("h2", graph.title), tag("p", graph.summary, "quiet"));
   const kinds = [["leaf", "input"], ["parameter", "parameter"], ["op", "operation"],
     ["scope", "folded scope"]];
   const marks = MARKED.filter((mark) => graph.nodes.some((node) => node.mark === mark));
   const rows = [...kinds, ...marks.map((mark) => [mark, mark])];
-  section("Legend", ...rows.map((row) => legendRow(...row)),
+  section("Legend", ...rows.map((row) => legendRow(...row)), ...untrackedRow(app),
     tag("p", "A double rim marks the result; a line's width is its bytes (log).", "quiet"));
   if (graph.critical) section("Critical path", ...pathFacts());
   section("Finite differences", ...checkRows(app));
@@ -60,6 +74,7 @@ function showOverview(app) {
   section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
     ["↑ ↓ ← →", "walk along the links; move"], ["/", "search, Enter for the next"],
     ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"], ...recorded,
+    ...(app.untracked ? [["i", "inputs without gradient"]] : []),
     ["t", "light or dark"], ["Esc", "let go"]]));
 }
 
@@ -135,7 +150,8 @@ function showScope(app, box) {
 
 function showNode(app, at) {
   const node = graph.nodes[at], step = stepOf.get(at);
-  const words = [node.root && "result", KIND_WORD[node.kind], `#${node.id}`].filter(Boolean);
+  const words = [node.root && "result", KIND_WORD[node.kind], `#${node.id}`,
+    node.still && "no gradient flows here", node.source && `made by ${node.source}`].filter(Boolean);
   panel.replaceChildren(tag("h2", nodeName(at)), tag("p", words.join(" · "), "quiet"));
   if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));

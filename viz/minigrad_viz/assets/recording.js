@@ -27,7 +27,8 @@ class Recording {
   decode([node, order, worker, t0, t1, , norm, bad, values, looking, , sent]) {
     const every = ([producer, output, , slot]) =>
       [producer, output, slot, graph.nodes[producer].bytes[output], null, null, null];
-    const parts = (sent || incoming[node].map(every)).map((row) => {
+    const tracked = incoming[node].filter(([producer]) => !graph.nodes[producer].still);
+    const parts = (sent || tracked.map(every)).map((row) => {
       const [producer, output, slot, bytes, size, wrong, numbers] = row;
       return { producer, output, slot, bytes, norm: size, bad: wrong, values: numbers };
     });
@@ -61,7 +62,7 @@ class Recording {
       }
     }
     this.nodes.forEach((node, at) => {
-      node.due = outgoing[at].map((edge) => this.nodes[edge[2]].step).filter((k) => k >= 0);
+      node.due = graph.nodes[at].still ? [] : outgoing[at].map((edge) => this.nodes[edge[2]].step).filter((k) => k >= 0);
       node.due.sort((a, b) => a - b);
     });
   }
