@@ -44,9 +44,17 @@ def register(mine: Claim) -> int:
     Returns how many run now: what is called inside others is among them.
     """
     with _lock:
-        _running[:] = [other for other in _running if not other.ended]
-        other = next((other for other in _running if mine.conflicts(other)), None)
-        if other is not None:
+        if _running:
+            _running[:] = [other for other in _running if not other.ended]
+            _refuse_conflict(mine)
+        _running.append(mine)
+        return len(_running)
+
+
+def _refuse_conflict(mine: Claim) -> None:
+    """GraphInUseError where another thread runs a backward that conflicts."""
+    for other in _running:
+        if mine.conflicts(other):
             shared = mine._nodes() & other._nodes()
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
@@ -56,8 +64,6 @@ def register(mine: Claim) -> int:
                 ops=tuple(sorted({place.op.name for place in shared if hasattr(place, "op")})),
                 threads=(mine.thread, other.thread),
             )
-        _running.append(mine)
-        return len(_running)
 
 
 def forget(mine: Claim) -> None:

@@ -35,15 +35,17 @@ def _slope_far_out(x: Any) -> Any:
 # And 1, as an array: NumPy would make one of a number at each call.
 _FLAT = {"f": (1e-4, np.ones((), np.float32)), "d": (1e-6, np.ones(()))}
 _MANY = 1 << 12  # elements
+_ndarray = np.ndarray
 
 
 def _tanh_dx(x: Any, y: Any) -> Any:
     """1 − y², in two passes; places where y is near ±1, which leaves that no digits, by x."""
-    if not isinstance(y, np.ndarray):  # a tape's stand-in says that it is one, and is not followed
+    if not isinstance(y, _ndarray):  # a tape's stand-in says that it is one, and is not followed
         return tanh_slope(x, y) if recorded(x, y) else _slope_far_out(x)
-    flat, one = _FLAT.get(y.dtype.char, (None, None))
-    if flat is None:
+    limits = _FLAT.get(y.dtype.char)
+    if limits is None:
         return _slope_far_out(x)
+    flat, one = limits
     if 0 < y.size < _MANY:
         # argmin, of which NumPy asks no Python code, takes a third of min's time on a small array
         slope = one - y * y
