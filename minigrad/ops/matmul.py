@@ -21,7 +21,6 @@ from .blocks import take_steps
 from .row_sums import folds, on_each_row, sum_of_rows
 from .small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
 
-
 _ndarray = np.ndarray
 
 
