@@ -54,7 +54,7 @@ ROOMS = {
     ),
     "engine": (
         "Engine",
-        ["engine.api", "tensor_api.gradients", "modes.anomaly", "modes.checkpoint",
+        ["tensor_api.derivatives", "tensor_api.gradients", "modes.anomaly", "modes.checkpoint",
          "modes.saved_hooks", "modes.saving", "parallel", "tape"],
     ),
     "func": ("Transforms", ["func"]),

@@ -31,7 +31,7 @@ if _wanted("courtesy"):  # first, and the one place that imports it
     from . import courtesy
 # these fill places that the engine leaves open; the first before any op is registered
 from .custom import reload as _reload, implementations as _implementations
-from .modes import careful as _careful
+from .modes import around as _around, careful as _careful
 from .ops import *
 from . import (
     amp,
@@ -83,7 +83,7 @@ from .tensor_api.help import absences as _absences, stand_in as _stand_in
 from .modes.session import Session, clear_grads
 from .tensor_api.tensor import Tensor
 from .modes.anomaly import detect_anomaly
-from .engine.api import backward, grad
+from .tensor_api.derivatives import backward, grad
 from .modes.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 from .tensor_api.gradients import GradStore, gradients
 from .fusion import fuse

@@ -57,10 +57,10 @@ print("the third derivative was made by", curves[-1].grad_fn)
 # that feeds rules in a recorded backward:
 
 # %%
-from minigrad.engine import api
+from minigrad.engine import backward
 from minigrad.engine.plan import Plan
 
-print(inspect.getsource(api._pull_recorded))
+print(inspect.getsource(backward._pull_recorded))
 print(inspect.getsource(Plan.linked))
 
 # %% [markdown]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..backends.pool import is_count
-from .errors import describe
 from .graph import backward_order
 
 Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
@@ -44,6 +42,8 @@ class Pass:
     workers       how many threads may take part (None: mg.get_num_threads())
     min_work      estimated microseconds from which a node may go to another thread (None: measured
                   default)
+    leaf_ready    a hook of this backward alone, fn(leaf, gradient); None for none
+    alone         it runs in this thread only
     """
 
     order: list
@@ -58,24 +58,9 @@ class Pass:
     hooks: Any = None
     workers: int | None = None
     min_work: float | None = None
+    leaf_ready: Callable | None = None
+    alone: bool = True
 
     def plan_of(self, node: Any) -> Any:
         """The rules by which a node runs in this backward."""
         return node.plan if self.leads is None else self.leads[node]
-
-
-def require_engine(name: Any, workers: Any, min_work: Any) -> None:
-    """ValueError for an unknown engine, and for options that no engine can use."""
-    if name not in engines if isinstance(name, str) else not hasattr(name, "walk"):
-        raise ValueError(f"there is no engine {name!r}; choose one of {sorted(engines)}, or a tape")
-    if workers is not None and not is_count(workers):
-        raise ValueError(f"workers is a number of threads, at least 1, got {workers!r}")
-    if min_work is not None and not min_work >= 0:
-        raise ValueError(f"min_work is a time in microseconds, at least 0, got {min_work!r}")
-    if (workers is not None or min_work is not None) and (
-        name == "serial" or hasattr(name, "walk")
-    ):
-        raise ValueError(
-            f"workers and min_work are options of engine='parallel', and {describe(name)} runs in "
-            "one thread: pass engine='parallel' too, or leave them out"
-        )

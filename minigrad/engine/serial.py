@@ -48,31 +48,15 @@ def walk(work: Pass) -> None:
     order: Iterable = work.order
     if work.hooks is not None:
         order = work.hooks.around(work.order, work.cotangents)
-    pull = work.pull or pull_arrays
-    run(order, work.cotangents, work.reach, work.wanted, work.leads, work.release, pull)
+    run(order, work, work.pull or pull_arrays)
 
 
 engines["serial"] = walk
 
 
-def run(
-    order: Iterable,
-    cotangents: dict,
-    reach: Callable[[Any, Any], None],
-    wanted: set | None = None,
-    leads: dict | None = None,
-    release: bool = True,
-    pull: Pull = pull_arrays,
-) -> None:
-    """Walk `order`, starting from the seeds in `cotangents`.
-
-    reach     called as reach(place, g), once, for each leaf (or wanted place) that a gradient
-              reaches, with the total in an array that nobody else can see
-    wanted    None: every leaf; else these places
-    leads     with wanted: leading_to(order, wanted), the only nodes that run, and their plans
-    release   free each node's saved arrays as soon as it has run
-    pull      (node, g, plan) -> contributions aligned with node.parents
-    """
+def run(order: Iterable, work: Pass, pull: Pull = pull_arrays) -> None:
+    """Walk `order`, starting from the seeds in `work.cotangents`; `pull` applies a node's rules."""
+    cotangents, wanted, leads, release = work.cotangents, work.wanted, work.leads, work.release
     add_into, private, pull_large, least = seam.add_into, seam.private, seam.pull_large, seam.LARGE
     plain = pull is pull_arrays  # then plan.pull is called directly, which saves a call per node
     for node in order:
@@ -82,7 +66,7 @@ def run(
         kind = type(node)
         if kind is not Node or wanted is not None:
             if kind is Leaf if wanted is None else node in wanted:
-                reach(node, private(g))
+                work.reach(node, private(g))
             if kind is Leaf or (leads is not None and node not in leads):
                 continue
             if kind is Port:

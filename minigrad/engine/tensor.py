@@ -19,7 +19,6 @@ class TensorBase:
 
     __slots__ = ("__weakref__", "_data", "_grad", "node")
     level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
-    retains_grad = False  # whether it keeps a gradient although an op made it
 
     node: Any
     _data: Any  # the engine sets this and the next directly, without the setters' checks

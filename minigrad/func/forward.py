@@ -13,11 +13,12 @@ import numpy as np
 
 from ..backends.dtypes import is_differentiable
 from ..custom.shown import guarded
-from ..engine import api, modes
+from ..engine import modes
 from ..engine.errors import RuleError, about, describe
 from ..engine.registry import op as ops
 from ..engine.tensor import detached, wrap
 from ..errors import TransformError
+from ..tensor_api import derivatives
 from ..tensor_api.create import as_tensor
 from ..tensor_api.numpy_protocol import warn_of_storing
 from ..tensor_api.tensor import NO_PLAIN_ARRAY, Tensor
@@ -179,14 +180,14 @@ def transposed_pull(ys: Any, xs: list) -> Callable:
     gs = [wrap(np.zeros_like(y.data), None, type(y)).requires_grad_() for y in outputs]
     pulled: Any = (None,) * len(xs)
     if outputs and xs:
-        pulled = api.grad(outputs, xs, gs, create_graph=True, allow_unused=True)
+        pulled = derivatives.grad(outputs, xs, gs, create_graph=True, allow_unused=True)
     used = [i for i, c in enumerate(pulled) if c is not None and c.node is not None]
 
     def push(ts: list, again: bool) -> list:
         pushed: list = [None] * len(ys)
         if used:
             roots, seeds = [pulled[i] for i in used], [ts[i] for i in used]
-            found = api.grad(roots, gs, seeds, retain_graph=again, allow_unused=True)
+            found = derivatives.grad(roots, gs, seeds, retain_graph=again, allow_unused=True)
             for i, t in zip(kept, found, strict=True):
                 pushed[i] = t
         return pushed

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import api
 from ..engine.errors import SeedError, describe
 from ..engine.tensor import wrap
 from ..errors import TransformError
-from ..tensor_api import joined
+from ..tensor_api import derivatives, joined
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor
 from . import tree
@@ -90,7 +89,7 @@ class Recorded:
         found: Any = [None] * len(self.xs)
         if chosen and self.xs:
             with new_level(LevelTensor):
-                found = api.grad(
+                found = derivatives.grad(
                     [ys[i] for i in chosen],
                     self.xs,
                     None if gs is None else [gs[i] for i in chosen],

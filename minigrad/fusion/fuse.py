@@ -13,7 +13,6 @@ import numpy as np
 
 from ..backends.caches import Cache
 from ..backends.device import array_module
-from ..engine.api import grad
 from ..engine.errors import describe
 from ..engine.graph import Leaf
 from ..engine.plan import Rule
@@ -22,6 +21,7 @@ from ..engine.registry import op as registry
 from ..engine.tensor import raw, wrap
 from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
+from ..tensor_api.derivatives import grad
 from ..tensor_api.tensor import Tensor
 from . import launch
 from .blocks import Blocks

@@ -16,7 +16,7 @@ from ..engine import events, versions
 from ..engine.contributions import accumulate, conform
 from ..engine.errors import about, describe
 from ..engine.graph import Leaf
-from ..engine.passes import Pull
+from ..engine.passes import Pass, Pull
 from ..engine.tensor import raw
 from ..errors import HookError
 from ..tensor_api.tensor import Tensor
@@ -32,24 +32,18 @@ def any_in(order: list) -> bool:
 class Hooks:
     """The hooks of one backward, and what to do just before and after each place.
 
-    wanted, leads   as in serial.run: hooks run only where this backward computes a gradient
+    wanted, leads   as in a Pass: hooks run only where this backward computes a gradient
     deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
     leaf_ready      a hook of this call alone, fn(leaf, gradient); None for none
     lock            held while a hook runs, so that hooks of a parallel backward run one at a time
     """
 
-    def __init__(
-        self,
-        order: list,
-        wanted: set | None,
-        leads: dict | None,
-        deposits: bool,
-        leaf_ready: Callable | None = None,
-    ):
+    def __init__(self, work: Pass):
+        wanted, leads, order = work.wanted, work.leads, work.order
         self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
         self.wanted = wanted
-        self.deposits = deposits
-        self.leaf_ready = leaf_ready
+        self.deposits = work.deposits
+        self.leaf_ready = work.leaf_ready
         self.arrived: dict[Any, Tensor] = {}  # leaf -> its gradient, a copy, for leaf_ready
         self.lock = Lock()
         self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks

@@ -18,12 +18,14 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import api, serial, versions
+from ..engine import serial, versions
 from ..engine.errors import about, describe
+from ..engine.passes import Pass
 from ..engine.tensor import raw
 from ..errors import TapeError
 from ..modes import hooked, hooks
 from ..ops.blocked import in_blocks
+from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
 from .record import Entry, Outside, Record, Value
@@ -110,11 +112,13 @@ def compile_program(
     copy: bool,
 ) -> Program:
     """See Tape.compile."""
-    roots = api.listed(outputs)
-    listed = api.listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
+    roots = derivatives.listed(outputs)
+    listed = derivatives.listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
     given = [_outside(tape, x, i) for i, x in enumerate(listed)]
     compiler = _Compiler(tape, roots, given)
-    wanted = None if wrt is None else [api.place_of(x, "wrt") for x in api.listed(wrt)]
+    wanted = (
+        None if wrt is None else [derivatives.place_of(x, "wrt") for x in derivatives.listed(wrt)]
+    )
     ends = [compiler.known[tape.find(root)] for root in roots]
     if wanted is not None:
         ends += compiler.backward(roots, wanted, grad_outputs, allow_unused)
@@ -213,7 +217,7 @@ class _Compiler:
         self, roots: list, places: list, grad_outputs: Any, allow_unused: bool
     ) -> list[Traced | None]:
         """The steps of the walk; the gradients of the places, None where none has come."""
-        seeds = api.seeds_of(roots, grad_outputs, False)
+        seeds = derivatives.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
         if hooks.registered and hooked.any_in(order):
             raise TapeError(
@@ -229,7 +233,7 @@ class _Compiler:
         leads = serial.leading_to(order, wanted)
         cotangents = {place: self._seed(g) for place, g in seeds.items()}
         keep = found.__setitem__
-        serial.run(order, cotangents, keep, wanted, leads, False, self.pull)
+        serial.run(order, Pass(order, cotangents, keep, wanted, leads, release=False), self.pull)
         missing = [place for place in places if place not in found]
         if missing and not allow_unused:
             raise ValueError(

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.locks import Lock
-from ..engine import api, modes, serial
+from ..engine import modes, serial
 from ..engine.graph import Leaf
 from ..engine.passes import Pass, engines, orders
 from ..errors import TapeError
+from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .listing import backward_text, forward_text
 from .program import Program, compile_program
@@ -77,7 +78,7 @@ class Tape(Record):
 
         TapeError where `tensors` depend on results that this tape has not recorded.
         """
-        api.backward(
+        derivatives.backward(
             tensors, gradients, retain_graph, create_graph, inputs, self, leaf_ready=leaf_ready
         )
 
@@ -92,7 +93,7 @@ class Tape(Record):
         leaf_ready: Callable | None = None,
     ) -> Any:
         """mg.grad(...), in the order of this tape."""
-        return api.grad(
+        return derivatives.grad(
             outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, self,
             leaf_ready=leaf_ready,
         )  # fmt: skip

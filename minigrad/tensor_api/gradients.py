@@ -5,10 +5,10 @@ from numbers import Real
 from typing import Any
 
 from ..backends.device import array_module
-from ..engine.api import run_backward
 from ..engine.errors import describe
 from ..engine.graph import Leaf
 from ..engine.tensor import wrap
+from .derivatives import differentiate
 from .tensor import Tensor
 
 
@@ -189,7 +189,7 @@ def gradients(
         """All places but nodes with several outputs: each output has its own Port."""
         return {place for place in order if getattr(place, "ports", None) is None}
 
-    run_backward(
+    differentiate(
         tensors, gradients, keep, of_tensors, retain_graph, create_graph,
         engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip

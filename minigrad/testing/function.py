@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
-from ..engine.api import grad
+from ..tensor_api.derivatives import grad
 from ..tensor_api.tensor import Tensor
 from .errors import GradcheckError, Skipped
 

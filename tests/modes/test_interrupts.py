@@ -10,8 +10,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends import random
-from minigrad.engine import claims, events, modes
+from minigrad.engine import events, modes
 from minigrad.instrument.formats import EventReader
+from minigrad.modes import claims
 
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minigrad.testing.samples  # registers the specs  # noqa: F401
-from minigrad.engine.api import grad
+from minigrad.tensor_api.derivatives import grad
 from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.spec import specs
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...backends.optional import optional
 from ...compiled import accelerate
-from ...engine.api import grad
 from ...engine.graph import Leaf
 from ...engine.tensor import wrap
 from ...fusion.fuse import fuse
 from ...fusion.trace import holds_for
+from ...tensor_api.derivatives import grad
 from ..case import Context, argument_names, differentiated, primitive_of
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Arrays, Function, as_array, is_smooth_array, replaced

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engine import api
 from ...engine.graph import reachable
 from ...engine.versions import owner_of
+from ...tensor_api import derivatives
 from ..case import DOUBLE, Case, argument_names
 from ..errors import DoesNotApply, GradcheckError
 from ..function import as_array, as_tensors, gradients
@@ -156,7 +156,7 @@ def of_gradients(case: Case) -> int:
         given += [(f"grad({way}) {i}", g.data) for i, g in enumerate(found) if g is not None]
     for _ in range(2):
         tracked = [(y, v) for y, v in zip(ys, vs, strict=True) if y.requires_grad]
-        api.backward([y for y, _ in tracked], [v for _, v in tracked], retain_graph=True)
+        derivatives.backward([y for y, _ in tracked], [v for _, v in tracked], retain_graph=True)
     given += [(f".grad {i}", x.grad.data) for i, x in enumerate(leaves) if x.grad is not None]
     pairs = [*combinations(given, 2), *[(g, other) for g in given for other in others]]
     for (one, a), (other, b) in pairs:

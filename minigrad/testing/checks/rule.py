@@ -9,6 +9,7 @@ from ...backends.dtypes import is_differentiable
 from ...engine import serial
 from ...engine.contributions import conform
 from ...engine.graph import Leaf, backward_order
+from ...engine.passes import Pass
 from ...engine.versions import owner_of
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
@@ -49,7 +50,8 @@ def k9(case: Case) -> int:
                 seen.append((rule_of(node, name), weakref.ref(owner) if kept else None))
         return contributions
 
-    serial.run(backward_order(seeds), seeds, lambda place, g: None, pull=pull)
+    order = backward_order(seeds)
+    serial.run(order, Pass(order, seeds, lambda place, g: None), pull)
     if not seen:
         raise DoesNotApply("every rule returns None: the gradient is zero everywhere")
     for what, owner in seen:

@@ -1,41 +1,38 @@
-"""backward and grad, as users call them: they prepare seeds and order, and an engine walks."""
+"""mg.backward and mg.grad: what users pass, checked and prepared for a run of the engine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
-from ..backends.threads import on_new_stack, stack_runs_out
+from ..backends.pool import is_count
+from ..engine import modes
+from ..engine.backward import run_backward
+from ..engine.contributions import accumulate
+from ..engine.errors import SeedError, about, describe
+from ..engine.graph import Leaf
+from ..engine.passes import engines
+from ..engine.registry import engine as functions
+from ..engine.registry import op
+from ..engine.tensor import raw, wrap
 from ..errors import HookError, TransformError
-from ..modes import anomaly, hooked, hooks
-from ..modes.autocast import paused
-from . import claims, events, modes, serial, tensor, versions
-from .contributions import accumulate
-from .errors import GraphReleasedError, SeedError, about, describe
-from .graph import Leaf
-from .passes import Pass, Pull, require_engine, way_of
-from .registry import engine as functions
-from .registry import op
-from .tensor import TensorBase, raw, wrap
-
-_AS_IT_IS = nullcontext()
-_NESTED = 3  # backwards that may run before one of them asks how deep it is nested
+from ..modes import hooks
+from .tensor import Tensor
 
 
 def backward(
-    tensors: TensorBase | Sequence[TensorBase],
+    tensors: Tensor | Sequence[Tensor],
     gradients: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: TensorBase | Sequence[TensorBase] | None = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
     *,
-    leaf_ready: Callable[[TensorBase, TensorBase], Any] | None = None,
+    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
 ) -> None:
     """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
 
@@ -73,7 +70,7 @@ def backward(
         # gradient has it already
         if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
             return
-        accumulate(x, g if isinstance(g, TensorBase) else wrap(g), create_graph)
+        accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
         if hooks.registered:
             for fn in hooks.of(place, "accumulated"):
                 if fn(x) is not None:
@@ -84,15 +81,15 @@ def backward(
                     )
 
     wanted = None if inputs is None else set(chosen)
-    run_backward(
+    differentiate(
         tensors, gradients, deposit, wanted, retain_graph, create_graph, deposits=True,
         engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip
 
 
 def grad(
-    outputs: TensorBase | Sequence[TensorBase],
-    inputs: TensorBase | Sequence[TensorBase],
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -104,7 +101,7 @@ def grad(
     materialize_grads: bool = False,
     only_inputs: bool = True,
     is_grads_batched: bool = False,
-    leaf_ready: Callable[[TensorBase, TensorBase], Any] | None = None,
+    leaf_ready: Callable[[Tensor, Tensor], Any] | None = None,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
@@ -126,7 +123,7 @@ def grad(
             "model.parameters() is by the first that reads it; keep list(model.parameters())"
         )
     found: dict[Any, Any] = {}
-    run_backward(
+    differentiate(
         outputs, grad_outputs, found.__setitem__, set(places), retain_graph, create_graph,
         engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready, called="grad",
     )  # fmt: skip
@@ -140,8 +137,8 @@ def grad(
             g = op.zeros_like(x.detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
             raise _unused(i, place)
-        results.append(g if g is None or isinstance(g, TensorBase) else wrap(g))
-    return results[0] if isinstance(inputs, TensorBase) else tuple(results)
+        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
+    return results[0] if isinstance(inputs, Tensor) else tuple(results)
 
 
 def _refuse_torchs(only_inputs: bool, is_grads_batched: bool) -> None:
@@ -171,8 +168,8 @@ def _unused(i: int, place: Any) -> ValueError:
     )
 
 
-def run_backward(
-    tensors: TensorBase | Sequence[TensorBase],
+def differentiate(
+    tensors: Tensor | Sequence[Tensor],
     gradients: Any,
     reach: Callable[[Any, Any], None],
     wanted: set | Callable[[list], set] | None,
@@ -185,109 +182,39 @@ def run_backward(
     leaf_ready: Callable | None = None,
     called: str = "backward",
 ) -> None:
-    """One backward: seeds, order, checks before anything changes, then the walk.
+    """One backward of tensors: engine.backward.run_backward with what they and the user give.
 
-    reach, wanted and the rest are those of a Pass; wanted may also be a function of the order.
+    called: the function whose errors these are.
     """
     if engine != "serial" or workers is not None or min_work is not None:
         require_engine(engine, workers, min_work)
     if leaf_ready is not None:
         hooks.require_function(leaf_ready)
     seeds = seeds_of(listed(tensors, called), gradients, create_graph, called)
-    list_places, walk = way_of(engine)
-    order = list_places(seeds)
-    release = not (create_graph if retain_graph is None else retain_graph)
-    if callable(wanted):
-        wanted = wanted(order)
-    leads = None if wanted is None else serial.leading_to(order, wanted)
-    mine = claims.Claim(order, release, alone=engine != "parallel")
-    try:
-        running = claims.register(mine)
-        _refuse_released(order)
-        if versions.last_write:
-            versions.refuse_changed(order if leads is None else leads)
-        with_hooks = leaf_ready is not None or _has_hooks(order)
-        with _mode(with_hooks, seeds, create_graph), paused():  # in the dtypes of the forward
-            work = Pass(order, seeds, reach, wanted, leads, release, create_graph, deposits)
-            work.workers, work.min_work = workers, min_work
-            if with_hooks:
-                work.hooks = hooked.Hooks(order, wanted, leads, deposits, leaf_ready)
-            if running > _NESTED and stack_runs_out():
-                on_new_stack(lambda: _walk(work, walk))
-            else:
-                _walk(work, walk)
-    finally:
-        mine.ended = True
-        claims.forget(mine)
+    run_backward(
+        seeds, reach, wanted, retain_graph, create_graph, engine,
+        deposits=deposits, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
+    )  # fmt: skip
 
 
-def _mode(with_hooks: bool, seeds: dict, create_graph: bool) -> Any:
-    """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
-    plain = with_hooks and not any(isinstance(g, TensorBase) for g in seeds.values())
-    if create_graph or plain:
-        return modes.Recording(create_graph)
-    return _AS_IT_IS
+def require_engine(name: Any, workers: Any, min_work: Any) -> None:
+    """ValueError for an unknown engine, and for options that no engine can use."""
+    if name not in engines if isinstance(name, str) else not hasattr(name, "walk"):
+        raise ValueError(f"there is no engine {name!r}; choose one of {sorted(engines)}, or a tape")
+    if workers is not None and not is_count(workers):
+        raise ValueError(f"workers is a number of threads, at least 1, got {workers!r}")
+    if min_work is not None and not min_work >= 0:
+        raise ValueError(f"min_work is a time in microseconds, at least 0, got {min_work!r}")
+    if (workers is not None or min_work is not None) and (
+        name == "serial" or hasattr(name, "walk")
+    ):
+        raise ValueError(
+            f"workers and min_work are options of engine='parallel', and {describe(name)} runs in "
+            "one thread: pass engine='parallel' too, or leave them out"
+        )
 
 
-def _has_hooks(order: list) -> bool:
-    """Whether any place of this backward has a hook; one global says if there are any at all."""
-    return bool(hooks.registered) and hooked.any_in(order)
-
-
-def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
-    """The engine's walk, wrapped so that listeners are informed and hooks run, if there are any."""
-    pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
-    heard = events.listeners and not modes.state.muted
-    if heard:
-        pull = _timed(pull)
-        if events.around is not None:
-            pull = events.around(pull)
-        if modes.state.anomaly is not None:
-            pull = anomaly.explained(pull)
-    if work.hooks is not None:
-        pull = hooked.hooked_pull(pull, work.hooks.lock)
-    work.pull = pull
-    error = None
-    try:
-        if heard:
-            events.tell("graph_ready", work.order, list(work.cotangents))
-        walk(work)
-        if work.hooks is not None:
-            work.hooks.finish()
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
-        if heard:
-            events.tell("graph_done", error)
-        error = None  # its traceback refers to this frame: leave no cycle
-
-
-def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
-    """The node's contributions for g, by its rules run on tensors: differentiable again."""
-    kind = type(g) if isinstance(g, TensorBase) else type(next(c for c in g if c is not None))
-
-    def linked(y: Any, producer: Any) -> TensorBase:
-        return wrap(y, producer, kind)
-
-    return plan.feed((g, *plan.linked(node, linked)))
-
-
-def _timed(pull: Pull) -> Pull:
-    """The same pull, which also reports each node's time to the listeners."""
-    direct = pull is serial.pull_arrays  # plan.pull, without a call in between
-
-    def timed(node: Any, g: Any, plan: Any) -> Iterable:
-        t0 = events.clock()
-        contributions = plan.pull(g, node.saved) if direct else pull(node, g, plan)
-        t1 = events.clock()
-        events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
-        return contributions
-
-    return timed
-
-
-def _refuse_transformed(roots: list[TensorBase]) -> None:
+def _refuse_transformed(roots: list[Tensor]) -> None:
     root = next((root for root in roots if getattr(root, "level", 0)), None)
     if root is not None:
         raise TransformError(
@@ -298,11 +225,9 @@ def _refuse_transformed(roots: list[TensorBase]) -> None:
         )
 
 
-def listed(
-    tensors: TensorBase | Iterable[TensorBase], called: str = "backward"
-) -> list[TensorBase]:
+def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list[Tensor]:
     """One tensor or several as a list; TypeError for a module or a function, with what to pass."""
-    if isinstance(tensors, TensorBase):
+    if isinstance(tensors, Tensor):
         return [tensors]
     if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
         raise TypeError(f"{called}: {describe(tensors)} is a module; pass list(model.parameters())")
@@ -320,7 +245,7 @@ def listed(
 
 def place_of(x: Any, argument: str) -> Any:
     """Where x's gradient arrives: its leaf or the node that made it."""
-    if not isinstance(x, TensorBase):
+    if not isinstance(x, Tensor):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
     if x.node is None:
         if is_differentiable(x.dtype):
@@ -335,7 +260,7 @@ def place_of(x: Any, argument: str) -> Any:
 
 
 def seeds_of(
-    roots: list[TensorBase], gradients: Any, as_tensors: bool, called: str = "backward"
+    roots: list[Tensor], gradients: Any, as_tensors: bool, called: str = "backward"
 ) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
     if gradients is None:
@@ -356,7 +281,7 @@ def seeds_of(
     return seeds
 
 
-def _seed(root: TensorBase, g: Any, as_tensor: bool, called: str) -> Any:
+def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
     data = root._data
     if g is None:
@@ -391,22 +316,11 @@ def _seed(root: TensorBase, g: Any, as_tensor: bool, called: str) -> Any:
         said = f"{called}: {said.format(describe(g))} tensor {describe(root)}"
         raise SeedError(said, **about(root, g))
     g = g if g.dtype == data.dtype else g.astype(root.dtype)
-    kind = type(root) if root.level else tensor.made
-    at_root_level = isinstance(g, TensorBase) and (type(g) is kind or g.level == root.level == 0)
+    kind = type(root) if root.level else Tensor
+    at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
         return g._data if at_root_level else g
     return g if at_root_level else wrap(g, None, kind)
-
-
-def _refuse_released(order: list) -> None:
-    for node in order:
-        if node.saved is None:
-            raise GraphReleasedError(
-                f"{node!r} was used by an earlier backward, which freed the arrays it had saved. "
-                "Pass retain_graph=True to the earlier backward to use a graph twice, or compute "
-                "the forward again.",
-                op=node.op.name, number=node.number, **about(node),
-            )  # fmt: skip
 
 
 functions.register("backward", backward)

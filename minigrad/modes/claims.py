@@ -5,8 +5,8 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..backends.threads import identity
+from ..engine.graph import Leaf
 from ..errors import GraphInUseError
-from .graph import Leaf
 
 _running: list["Claim"] = []
 _lock = Lock()

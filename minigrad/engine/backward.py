@@ -1,0 +1,120 @@
+"""One backward: the order, checks before anything changes, then the walk of an engine."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from . import events, modes, serial, versions
+from .errors import GraphReleasedError, about
+from .passes import Pass, Pull, way_of
+from .tensor import TensorBase, wrap
+
+
+def _alone(work: Pass, run: Callable[[], None]) -> None:
+    run()
+
+
+def _as_it_is(pull: Pull, work: Pass) -> Pull:
+    return pull
+
+
+# Seam G. `surround` runs a backward, `around_rules` wraps what applies the rules of its nodes;
+# modes/around.py puts hooks, anomaly mode and the claim on the graph there.
+surround: Callable[[Pass, Callable[[], None]], None] = _alone
+around_rules: Callable[[Pull, Pass], Pull] = _as_it_is
+
+
+def run_backward(
+    cotangents: dict,
+    reach: Callable[[Any, Any], None],
+    wanted: set | Callable[[list], set] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+    engine: Any = "serial",
+    **options: Any,
+) -> None:
+    """One backward from {place: cotangent}; an error before the walk leaves all as it was.
+
+    reach, wanted and the options are those of a Pass; wanted may also be a function of the order.
+    """
+    list_places, walk = way_of(engine)
+    order = list_places(cotangents)
+    release = not (create_graph if retain_graph is None else retain_graph)
+    if callable(wanted):
+        wanted = wanted(order)
+    leads = None if wanted is None else serial.leading_to(order, wanted)
+    work = Pass(order, cotangents, reach, wanted, leads, release, create_graph, **options)
+    work.alone = engine != "parallel"
+    surround(work, partial(_checked, work, walk))
+
+
+def _checked(work: Pass, walk: Callable[[Pass], None]) -> None:
+    """The walk, unless a node's saved arrays are gone or were written since."""
+    _refuse_released(work.order)
+    if versions.last_write:
+        versions.refuse_changed(work.order if work.leads is None else work.leads)
+    if work.create_graph:
+        with modes.Recording(True):
+            _walk(work, walk)
+    else:
+        _walk(work, walk)
+
+
+def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
+    """The engine's walk, with the listeners informed of it and of each node, if there are any."""
+    pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
+    heard = events.listeners and not modes.state.muted
+    if heard:
+        pull = _timed(pull)
+        if events.around is not None:
+            pull = events.around(pull)
+    work.pull = around_rules(pull, work)
+    error = None
+    try:
+        if heard:
+            events.tell("graph_ready", work.order, list(work.cotangents))
+        walk(work)
+        if work.hooks is not None:
+            work.hooks.finish()
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        if heard:
+            events.tell("graph_done", error)
+        error = None  # its traceback refers to this frame: leave no cycle
+
+
+def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
+    """The node's contributions for g, by its rules run on tensors: differentiable again."""
+    kind = type(g) if isinstance(g, TensorBase) else type(next(c for c in g if c is not None))
+
+    def linked(y: Any, producer: Any) -> TensorBase:
+        return wrap(y, producer, kind)
+
+    return plan.feed((g, *plan.linked(node, linked)))
+
+
+def _timed(pull: Pull) -> Pull:
+    """The same pull, which also reports each node's time to the listeners."""
+    direct = pull is serial.pull_arrays  # plan.pull, without a call in between
+
+    def timed(node: Any, g: Any, plan: Any) -> Iterable:
+        t0 = events.clock()
+        contributions = plan.pull(g, node.saved) if direct else pull(node, g, plan)
+        t1 = events.clock()
+        events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
+        return contributions
+
+    return timed
+
+
+def _refuse_released(order: list) -> None:
+    for node in order:
+        if node.saved is None:
+            raise GraphReleasedError(
+                f"{node!r} was used by an earlier backward, which freed the arrays it had saved. "
+                "Pass retain_graph=True to the earlier backward to use a graph twice, or compute "
+                "the forward again.",
+                op=node.op.name, number=node.number, **about(node),
+            )  # fmt: skip

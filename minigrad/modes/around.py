@@ -1,0 +1,44 @@
+"""What surrounds a backward (seam G of the engine): its claim on the graph, hooks, anomaly mode."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+from ..backends.threads import on_new_stack, stack_runs_out
+from ..engine import backward, events, modes
+from ..engine.passes import Pass, Pull
+from ..engine.tensor import TensorBase
+from . import anomaly, claims, hooked, hooks
+from .autocast import paused
+
+_AS_IT_IS = nullcontext()
+_NESTED = 3  # backwards that may run before one of them asks how deep it is nested
+
+
+def surround(work: Pass, run: Callable[[], None]) -> None:
+    """Run a backward with its hooks, in the dtypes of the forward, disturbed by no other thread."""
+    mine = claims.Claim(work.order, work.release, work.alone)
+    try:
+        running = claims.register(mine)
+        plain = _AS_IT_IS
+        if work.leaf_ready is not None or hooks.registered and hooked.any_in(work.order):
+            work.hooks = hooked.Hooks(work)
+            if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
+                plain = modes.Recording(False)  # hooks compute on arrays
+        with plain, paused():
+            if running > _NESTED and stack_runs_out():
+                on_new_stack(run)
+            else:
+                run()
+    finally:
+        mine.ended = True
+        claims.forget(mine)
+
+
+def around_rules(pull: Pull, work: Pass) -> Pull:
+    """The same pull, which explains errors in anomaly mode, and runs the hooks of nodes."""
+    if modes.state.anomaly is not None and events.listeners and not modes.state.muted:
+        pull = anomaly.explained(pull)
+    return pull if work.hooks is None else hooked.hooked_pull(pull, work.hooks.lock)
+
+
+backward.surround, backward.around_rules = surround, around_rules
