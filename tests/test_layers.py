@@ -52,6 +52,60 @@ def test_an_import_of_a_layer_inside_a_function_is_seen(tmp_path, monkeypatch):
     assert imports_of(file) == {"fast"}
 
 
+def modules_imported_by(file: Path) -> set[str]:
+    """The modules of the package that a file of the engine imports, by their paths in it."""
+    found = set()
+    for part in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(part, ast.ImportFrom) and part.level:
+            above = ("engine",) if part.level == 1 else ()
+            path = [*above, *(part.module or "").split(".")]
+            names = [path] if part.module else [[*path[:-1], alias.name] for alias in part.names]
+            if part.level == 2 and part.module and (ROOT / "minigrad" / part.module).is_dir():
+                names = [[part.module, alias.name] for alias in part.names]
+            found |= {".".join(name) for name in names}
+        elif isinstance(part, ast.ImportFrom) and (part.module or "").startswith("minigrad"):
+            found.add((part.module or "").removeprefix("minigrad").lstrip("."))
+        elif isinstance(part, ast.Import):
+            found |= {name.name for name in part.names if name.name.startswith("minigrad")}
+    return found
+
+
+def test_the_reading_order_names_every_file_of_the_engine():
+    files = {file.stem for file in (ROOT / "minigrad" / "engine").glob("*.py")} - {"__init__"}
+    assert sorted(layers.READING) == sorted(files)
+
+
+@pytest.mark.parametrize("at", range(len(layers.READING)), ids=layers.READING)
+def test_a_file_of_the_engine_imports_only_files_before_it_and_backends(at):
+    imported = modules_imported_by(ROOT / "minigrad" / "engine" / f"{layers.READING[at]}.py")
+    above = {name for name in imported if not name.startswith("backends.")}
+    assert above <= {f"engine.{name}" for name in layers.READING[:at]}
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("from . import serial", "engine.serial"),
+        ("from .tensor import raw", "engine.tensor"),
+        ("from ..modes import hooks", "modes.hooks"),
+        ("from ..modes.hooks import add", "modes.hooks"),
+        ("from .. import modes", "modes"),
+        ("from ..errors import HookError", "errors"),
+        ("from minigrad.modes import hooks", "modes"),
+        ("import minigrad.modes", "minigrad.modes"),
+    ],
+)
+def test_each_form_of_an_import_is_seen_inside_a_function_too(line, module, tmp_path):
+    file = tmp_path / "low.py"
+    file.write_text(f"def f():\n    {line}\n", encoding="utf-8")
+    assert modules_imported_by(file) == {module}
+
+
+@pytest.mark.parametrize(("file", "function"), layers.BODIES)
+def test_the_two_bodies_of_the_engine_keep_to_their_budgets(file, function):
+    assert layers.lines_of_body(file, function) <= layers.BODIES[file, function]
+
+
 @pytest.mark.parametrize("layer", layers.BUDGETS)
 def test_a_layer_keeps_to_its_budget(layer):
     assert sum(layers.lines_of(layer).values()) <= layers.BUDGETS[layer]
@@ -76,7 +130,7 @@ def test_without_fast_and_courtesy_the_engines_tests_pass(tmp_path):
     for layer in REMOVABLE:
         shutil.rmtree(tmp_path / "minigrad" / layer)
     tests = ["engine/test_backward.py", "engine/test_plan.py", "engine/test_ports.py",
-             "ops/test_arithmetic.py", "func/test_nesting.py", "tape/test_tape.py",
+             "ops/test_elementwise.py", "func/test_nesting.py", "tape/test_tape.py",
              "parallel/test_parallel.py"]  # fmt: skip
     tests = [f"tests/{name}" for name in tests if (tmp_path / "tests" / name).exists()]
     assert len(tests) >= 6

@@ -15,16 +15,14 @@ order, found without following edges.
 
 import itertools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
-
-from ..modes.hooks import NodeHooks
 
 next_number = itertools.count().__next__  # one C call, so two threads never share a number
 
 
-class Node(NodeHooks):
+class Node:
     """One recorded call. `saved` is what its rules need; it is None once a backward has used it.
 
     `origin` is (code, instruction, scope) while a listener asks for it, else None. The slot `hooks`
@@ -47,6 +45,8 @@ class Node(NodeHooks):
     dtype: Any
     origin: tuple | None
     ports: tuple
+    register_hook: Callable[..., Any]  # this and the next, of ports too: modes/hooks.py
+    register_prehook: Callable[..., Any]
 
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.number}>"
@@ -100,33 +100,13 @@ class Leaf:
         return f"<leaf #{self.number}>"
 
 
-_frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while it is frozen
-
-
-def freeze(leaf: Leaf) -> None:
-    """Keep the Leaf of a tensor that stops requiring a gradient, for when it requires one again.
-
-    Its hooks (for example those of data-parallel training) are then in force again, and graphs
-    recorded before still reach the tensor.
-    """
-    tensor = leaf.tensor()
-    key = id(tensor)
-    _frozen[key] = weakref.ref(tensor, lambda _: _frozen.pop(key, None)), leaf
-
-
-def leaf_of(tensor: Any) -> Leaf:
-    """The leaf that the tensor had before it was frozen, where it still fits; else a new one."""
-    _, leaf = _frozen.pop(id(tensor), (None, None))
-    if leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype):
-        return leaf
-    return Leaf(tensor)
-
-
-class Port(NodeHooks):
+class Port:
     """Output `index` of a node with several outputs; it passes its cotangent on to the node."""
 
     __slots__ = ("number", "parents", "index", "shape", "dtype", "hooks", "__weakref__")
     saved = ()
+    register_hook: Callable[..., Any]
+    register_prehook: Callable[..., Any]
 
     def __init__(self, node: Node, index: int, y: Any):
         self.number = next_number()

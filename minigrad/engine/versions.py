@@ -85,33 +85,15 @@ def note_write(array: Any, what: str, origin: tuple | None = None, of_all: bool 
         writes.recent.append((last_write, low, high, filled, what, origin))
 
 
-def note_write_at(array: Any, index: Any, what: str) -> None:
-    """Record a write at an index: of the part it names where that is a view, so that a write to
-    one row is not one to the others."""
-    parts = index if type(index) is tuple else (index,)
-    basic = all(part is None or part is ... or type(part) in _BASIC for part in parts)
-    if basic and index is not ...:
-        array = array[index] if ... in parts else array[(*parts, ...)]  # of one element, too
-    note_write(array, what, of_all=basic)
-
-
-_BASIC = frozenset([int, slice, *[np.dtype(code).type for code in np.typecodes["AllInteger"]]])
-
-
 def last_write_here() -> int:
     """The clock of the newest write that this thread has made."""
     return getattr(_here, "last_write", 0)
 
 
-def note_end_of_write(array: Any) -> None:
-    """Record that `x.data *= v` has ended, with the assignment of `array` to where it was.
-
-    Unless the write was noted just now, as that of `x.data -= tensor` is.
-    """
+def newest_write(array: Any) -> int | None:
+    """The clock of the newest write into the array's memory."""
     writes = _writes.get(id(owner_of(array)))
-    newest = writes.recent[-1][0] if writes is not None else None
-    if newest is None or newest + 1 != next_number():
-        note_write(array, "`x.data *= v`, or another write that ends in `x.data = x.data`")
+    return None if writes is None else writes.recent[-1][0]
 
 
 def _span(array: Any) -> tuple[int, int]:

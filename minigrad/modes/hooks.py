@@ -25,6 +25,7 @@ from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local
 from ..engine.errors import about, describe
+from ..engine.graph import Node, Port
 from ..errors import HookError
 
 registered = 0  # hooks added and not removed; those whose place has died still count
@@ -147,24 +148,25 @@ def of(place: Any, kind: str) -> list:
     return [hook.fn for hook in at(place) if hook.kind == kind]
 
 
-class NodeHooks:
-    """What `y.grad_fn` offers: hooks around the rules of one recorded call."""
+def _before_rules(place: Any, fn: Callable) -> HookHandle:
+    """fn(gradients of the results) before the rules run; it may return others, as a tuple.
 
-    __slots__ = ()
+    Results that were not used have None.
+    """
+    return add([(_producer(place), "pre", fn)])
 
-    def register_prehook(self, fn: Callable) -> HookHandle:
-        """fn(gradients of the results) before the rules run; it may return others, as a tuple.
 
-        Results that were not used have None.
-        """
-        return add([(_producer(self), "pre", fn)])
+def _after_rules(place: Any, fn: Callable) -> HookHandle:
+    """fn(gradients of the inputs, gradients of the results) after the rules have run.
 
-    def register_hook(self, fn: Callable) -> HookHandle:
-        """fn(gradients of the inputs, gradients of the results) after the rules have run.
+    It may return other gradients of the inputs, as a tuple. Only inputs that need one count.
+    """
+    return add([(_producer(place), "post", fn)])
 
-        It may return other gradients of the inputs, as a tuple. Only inputs that need one count.
-        """
-        return add([(_producer(self), "post", fn)])
+
+# What `y.grad_fn` offers: hooks around the rules of one recorded call.
+Node.register_prehook = Port.register_prehook = _before_rules
+Node.register_hook = Port.register_hook = _after_rules
 
 
 def _producer(place: Any) -> Any:

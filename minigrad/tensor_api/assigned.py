@@ -8,8 +8,8 @@ from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
 from ..engine.errors import describe
 from ..engine.graph import Leaf
-from ..engine.versions import note_end_of_write
 from ..errors import TransformError
+from .writes import note_end_of_write
 
 
 def of_numbers(array: Any) -> Any:

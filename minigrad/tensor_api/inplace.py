@@ -29,7 +29,7 @@ import numpy as np
 from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
 from ..backends.memory_order import in_memory_order
-from ..engine import modes, versions
+from ..engine import modes
 from ..engine.errors import InPlaceError, about, describe, refuse_left_behind
 from ..engine.graph import Leaf
 from ..engine.registry import op
@@ -39,6 +39,7 @@ from . import joined
 from .holders import saved_alone
 from .methods import Methods
 from .swaps import refuse_swap
+from .writes import note_write_at
 
 
 class InPlace(Methods):
@@ -184,7 +185,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     except (IndexError, TypeError) as error:
         called = f"{what}: x is {describe(x)}, value {describe(value)}"
         raise type(error)(f"{called}: {error}") from None
-    versions.note_write_at(x._data, index, f"`{what}`")
+    note_write_at(x._data, index, f"`{what}`")
     return x
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
 from ..engine import modes, tensor
 from ..engine.errors import describe
-from ..engine.graph import Leaf, Node, freeze, leaf_of
+from ..engine.graph import Leaf, Node
 from ..engine.registry import engine, op
 from ..engine.tensor import TensorBase, raw, wrap
 from ..modes.hooks import TensorHooks
@@ -109,7 +110,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
                 )
         elif not wanted:
             if self.node is not None:
-                freeze(self.node)
+                _freeze(self.node)
             self.node = None
         elif not is_differentiable(self.dtype):
             raise TypeError(
@@ -117,7 +118,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
                 "floating or complex dtype, e.g. mg.tensor(x, dtype=mg.float32, requires_grad=True)"
             )
         elif self.node is None:
-            self.node = leaf_of(self)
+            self.node = _leaf_of(self)
             if modes.state.session is not None and not self.level:
                 modes.state.session.track(self)  # `with session:` new leaves join it
 
@@ -304,6 +305,28 @@ class Tensor(InPlace, TensorHooks, TensorBase):
 
 stand_in(Tensor)
 tensor.made = Tensor
+
+
+_frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while it is frozen
+
+
+def _freeze(leaf: Leaf) -> None:
+    """Keep the Leaf of a tensor that stops requiring a gradient, for when it requires one again.
+
+    Its hooks (for example those of data-parallel training) are then in force again, and graphs
+    recorded before still reach the tensor.
+    """
+    tensor = leaf.tensor()
+    key = id(tensor)
+    _frozen[key] = weakref.ref(tensor, lambda _: _frozen.pop(key, None)), leaf
+
+
+def _leaf_of(tensor: Any) -> Leaf:
+    """The leaf that the tensor had before it was frozen, where it still fits; else a new one."""
+    _, leaf = _frozen.pop(id(tensor), (None, None))
+    if leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype):
+        return leaf
+    return Leaf(tensor)
 
 
 _REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"
