@@ -33,6 +33,7 @@ def values(result):
     return np.asarray(result if isinstance(result, tuple | bool) else result.numpy())
 
 
+@pytest.mark.layer("courtesy")
 def test_the_examples_of_the_page_run():
     done = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert done.attempted > 10 and done.failed == 0

@@ -14,6 +14,7 @@ TRIES = 3  # addresses alone change a count by up to 4 %; code that has grown ha
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="counting needs valgrind")
+@pytest.mark.layer("fast")
 def test_no_step_takes_more_instructions_than_were_recorded():
     before = instructions.recorded()
     if before is None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = "cupy scipy ml_dtypes opt_einsum safetensors threadpoolctl rich mpmath torch".split()
 WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
@@ -27,6 +29,7 @@ def test_a_layer_runs_forward_and_backward():
     assert done.stdout == "(2, 3)\n", done.stderr
 
 
+@pytest.mark.layer("courtesy")
 def test_bfloat16_is_absent_rather_than_none_which_would_mean_the_default_dtype():
     done = run(
         "import minigrad as mg\n"

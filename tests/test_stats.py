@@ -361,6 +361,7 @@ def test_shares_need_concentrations_above_0():
         mg.stats.dirichlet.pdf(np.array([0.5, 0.5]), np.array([-1.0, 2.0]))
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize(
     ("call", "said"),
     [
