@@ -21,12 +21,13 @@ from minigrad.instrument.terminal import reader_left, require_stderr, require_st
 
 from . import __version__, compare_cli, memory, parsers, report_cli, roofline
 from .arguments import a_script, in_a_folder, not_over, read_again
-from .diff import difference
+from .diff import ENOUGH, difference
 from .live import NoTerminal, live, require_rich
 from .merge import merged
 from .parsers import WRITERS
 from .remarks import cut_off, remark, wrote
 from .run import CannotOpen, import_scipy, run_script
+from .runs import logs_of_runs
 from .view import summary
 
 _EXAMPLES = """examples (LOG is minigrad-profile.jsonl, which `run` writes):
@@ -38,7 +39,7 @@ _EXAMPLES = """examples (LOG is minigrad-profile.jsonl, which `run` writes):
   minigrad-profile run --memory train.py; minigrad-profile memory LOG
                                              where the bytes go
   minigrad-profile roofline LOG --svg roofline.svg
-  minigrad-profile diff before.jsonl after.jsonl --fail-over 10%
+  minigrad-profile diff --runs 5 --fail-over 10% before.py after.py
   minigrad-profile compare --save compare.html train.py
                                              serial, parallel and tape
   minigrad-profile export LOG --chrome trace.json
@@ -145,9 +146,9 @@ def _commands() -> dict[str, tuple[Callable, Callable, str, str]]:
         "diff": (
             _diff,
             parsers.add_diff,
-            "what changed between two logs, beyond noise",
-            "Show what became faster or slower from log A to log B, by more than the spread of "
-            "the calls.",
+            "what changed between two programs, beyond noise",
+            "Show what became faster or slower from A to B, by more than the noise between runs: "
+            "of two programs, which are run in turns (--runs 5), or of the logs of several runs.",
         ),
         "export": (
             _export,
@@ -319,7 +320,13 @@ def _roofline(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    result = difference([options.before, *options.also_a], [options.after, *options.also_b])
+    if options.runs:
+        if options.also_a or options.also_b:
+            return _refuse("--runs takes two programs; --also-a and --also-b go with logs")
+        with logs_of_runs(options.before, options.after, options.runs) as (before, after):
+            result = difference(before, after)
+    else:
+        result = difference([options.before, *options.also_a], [options.after, *options.also_b])
     for note in result.notes:
         remark(note)
     print(result.json() if options.json else result.text(options.width, options.top))
@@ -329,6 +336,11 @@ def _diff(options: argparse.Namespace) -> int:
     for log, calls in ((options.before, total.calls_before), (options.after, total.calls_after)):
         if not calls:  # a program that has recorded nothing is not as quick as it was
             return _refuse(f"{log}: no events, so --fail-over has nothing to compare")
+    if not result.firm:
+        return _refuse(
+            f"--fail-over needs {ENOUGH} runs of each side or more: --runs 5 with two programs, or "
+            "--also-a and --also-b with further logs"
+        )
     failures = result.failures(options.fail_over)
     for change in failures:
         part = change.delta_ns / change.before_ns if change.before_ns else 0

@@ -86,11 +86,17 @@ def add_roofline(parser: argparse.ArgumentParser) -> None:
 def add_diff(parser: argparse.ArgumentParser) -> None:
     """The arguments of `diff`."""
     add = parser.add_argument
-    add("before", metavar="A", help="an event log")
-    add("after", metavar="B", help="an event log of the same program, changed")
+    add("before", metavar="A", help="an event log; with --runs a program")
+    add("after", metavar="B", help="an event log of the same program, changed; or that program")
+    add(
+        "--runs",
+        type=count,
+        metavar="N",
+        help="run both programs N times in turns, and compare those runs (5 tell a change of 15%%)",
+    )
     add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
     add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")
-    add("--fail-over", type=percent, metavar="P%", help="exit code 1 if slower by more than this")
+    add("--fail-over", type=percent, metavar="P%", help="exit code 1 if slower by more")
     add("--top", type=count, default=20, metavar="N", help="rows to show (default: 20)")
     add("--json", action="store_true", help="all rows as JSON")
     add_width(parser)

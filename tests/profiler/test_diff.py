@@ -1,10 +1,13 @@
 """diff: what changed beyond noise, and the exit code for a build."""
 
 import json
+import os
+import sys
 
+import numpy as np
 import pytest
 from minigrad_profiler.cli import main
-from minigrad_profiler.diff import difference
+from minigrad_profiler.diff import Change, _Noise, difference
 
 from minigrad.instrument import formats
 
@@ -28,10 +31,23 @@ def written(path, times, op="mul", scope=None):
 STEADY = [1000 + i % 7 for i in range(100)]
 
 
+def runs(folder, side, factor=1.0, op="mul"):
+    """Four runs of one program, which differ by a few tenths of a percent."""
+    every = [1.0, 1.003, 0.998, 1.001]
+    return [
+        written(folder / f"{side}{n}", [round(factor * noise * t) for t in STEADY], op)
+        for n, noise in enumerate(every)
+    ]
+
+
+def further(option, logs):
+    return [text for log in logs for text in (option, log)]
+
+
 @pytest.mark.parametrize(
-    ("factor", "verdict"), [(1.0, "same"), (1.0001, "same"), (1.5, "slower"), (0.5, "faster")]
+    ("factor", "verdict"), [(1.0, "same"), (1.0001, "same"), (1.5, "slower?"), (0.5, "faster?")]
 )
-def test_a_change_beyond_the_noise_of_its_calls_is_told(tmp_path, factor, verdict):
+def test_one_run_of_each_says_only_what_may_have_changed(tmp_path, factor, verdict):
     a = written(tmp_path / "a", STEADY)
     b = written(tmp_path / "b", [round(factor * time) for time in STEADY])
     found = difference([a], [b])
@@ -52,6 +68,51 @@ def test_several_runs_replace_the_spread_of_calls_by_their_own(tmp_path):
     assert difference(before, after).changes[0].verdict == "slower"
     shaky = [written(tmp_path / f"c{n}", [10_500 + 2000 * n] * 5) for n in range(4)]
     assert difference(before, shaky).changes[0].verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "same"), (1.01, "same"), (1.15, "slower"), (0.85, "faster")]
+)
+def test_runs_of_each_side_decide(tmp_path, factor, verdict):
+    found = difference(runs(tmp_path, "a"), runs(tmp_path, "b", factor))
+    assert found.changes[0].verdict == verdict == found.total.verdict
+
+
+def test_one_run_that_the_machine_held_up_changes_nothing(tmp_path):
+    held_up = runs(tmp_path, "b")
+    held_up[1] = written(tmp_path / "b1", [3 * time for time in STEADY])
+    assert difference(runs(tmp_path, "a"), held_up).changes[0].verdict == "same"
+
+
+def test_a_call_that_the_machine_held_up_changes_nothing(tmp_path):
+    slow = [written(tmp_path / f"b{n}", [*STEADY[1:], 1_000_000]) for n in range(4)]
+    assert difference(runs(tmp_path, "a"), slow).changes[0].verdict == "same"
+
+
+def test_chance_is_shared_out_so_that_equal_programs_rarely_differ():
+    """400 comparisons of 40 rows with five runs a side, whose noise is 5 % and the same on both."""
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(400):
+        a, b = (Side(rng.lognormal(10, 0.05, (40, 5))) for _ in range(2))
+        noise = _Noise(a, b)
+        rows = [Change(name, 1, 1, a.value(name), b.value(name), 0.0) for name in a.rows]
+        for change in rows:
+            change.noise_ns = noise.of_row(change, 0.009 / 40)
+        alarms += any(change.verdict != "same" for change in rows)
+    assert alarms <= 8  # 400 × 0.01, and twice that for the approximations
+
+
+class Side:
+    """What `_Noise` reads of a side, with drawn values."""
+
+    def __init__(self, values):
+        self.values = {f"row {n}": row for n, row in enumerate(values)}
+        self.rows, self.runs = list(self.values), [None] * values.shape[1]
+        self.sums = values.sum(axis=0)
+
+    def value(self, name):
+        return float(np.median(self.values[name]))
 
 
 def test_rows_of_one_side_alone_are_told(tmp_path):
@@ -77,10 +138,17 @@ def test_the_same_op_in_two_scopes_is_two_rows(tmp_path):
     ("factor", "limit", "code"), [(1.5, "10%", 1), (1.5, "60%", 0), (1.0, "0", 0), (0.5, "10", 0)]
 )
 def test_fail_over_decides_the_exit_code(tmp_path, capsys, factor, limit, code):
-    a = written(tmp_path / "a", STEADY)
-    b = written(tmp_path / "b", [round(factor * time) for time in STEADY])
-    assert main(["diff", a, b, "--fail-over", limit]) == code
+    a, *more_a = runs(tmp_path, "a")
+    b, *more_b = runs(tmp_path, "b", factor)
+    also = [*further("--also-a", more_a), *further("--also-b", more_b)]
+    assert main(["diff", a, b, *also, "--fail-over", limit]) == code
     assert ("slower by 50" in capsys.readouterr().err) == bool(code)
+
+
+def test_fail_over_of_one_run_is_refused(tmp_path, capsys):
+    a = written(tmp_path / "a", STEADY)
+    assert main(["diff", a, a, "--fail-over", "10%"]) == 2
+    assert "--runs 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("empty", ["a", "b"])
@@ -102,7 +170,7 @@ def test_json_and_widths(tmp_path, capsys):
     assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
     assert main(["diff", a, b, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["rows"][0]["verdict"] == "slower" == document["total"]["verdict"]
+    assert document["rows"][0]["verdict"] == "slower?" == document["total"]["verdict"]
 
 
 def test_what_was_dropped_is_told_where_something_was(tmp_path):
@@ -111,3 +179,20 @@ def test_what_was_dropped_is_told_where_something_was(tmp_path):
     (tmp_path / "b").write_text(text)
     assert not any("dropped" in note for note in difference([whole], [whole]).notes)
     assert [n for n in difference([whole], [lossy]).notes if "7 events were dropped" in n]
+
+
+def test_two_programs_are_run_in_turns(tmp_path, capsys, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text("import minigrad as mg\nmg.ones((3, 3)) + 1\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    assert main(["diff", "--runs", "3", str(program), str(program), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["runs"] == [3, 3] and document["total"]["firm"]
+
+
+def test_a_program_that_fails_is_said_with_its_last_line(tmp_path, capsys, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit('no data')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    assert main(["diff", "--runs", "3", str(program), str(program)]) == 2
+    assert "no data" in capsys.readouterr().err
