@@ -63,11 +63,26 @@ class Outside:
     lines: dict[str, int]
     functions: dict[str, str]
 
+    @property
+    def named(self) -> list[tuple[str, int]]:
+        """Lines with their functions and the time outside of ops, the longest first."""
+        order = sorted(self.lines.items(), key=lambda line: -line[1])
+        return [(f"{place} {self.functions[place]}", ns) for place, ns in order if ns]
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "run_ns": self.run,
+            "ops_ns": self.ops,
+            "rows": [{"name": name, "ns": ns} for name, ns in self.rows],
+            "lines": [{"name": name, "ns": ns} for name, ns in self.named],
+        }
+
 
 def outside(found: Any) -> Outside:
-    """Of a log that has been read (`Measured`)."""
-    start, stop = found.span
-    main = _main_thread(found)
+    """Of a log that has been read: `Lanes`, or `Measured`; a key's first member is its kind."""
+    start, stop = span_of(found)
+    main = main_thread(found)
     lane = found.lanes.get(main)
     busy = Union(lane.t0, lane.t1) if lane is not None else Union([], [])
     covered = Union(*_unrecorded(found, start, stop))
@@ -115,7 +130,15 @@ def _kind(sample: Sample) -> str:
     return sample.doing if sample.doing in _ROWS else "python"
 
 
-def _main_thread(found: Any) -> int:
+def span_of(found: Any) -> tuple[int, int]:
+    """From when to when a log goes, on its own clock."""
+    base = found.header["base_ns"]
+    wall = found.end.get("wall_ns")
+    last = max([lane.t1[-1] for lane in found.lanes.values() if lane.t1], default=base)
+    return base, max(last, base + wall if isinstance(wall, int) else last, base + 1)
+
+
+def main_thread(found: Any) -> int:
     """The thread that opened the log, unless only others are in it."""
     seen = {sample.thread for sample in found.samples} | found.lanes.keys()
     if found.main in seen or not found.lanes:
@@ -172,10 +195,10 @@ class Union:
 
 def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
     """(when events of a lane ended outside of all others, nanoseconds that hearing one takes)."""
-    if lane is None or not found.events:
+    if lane is None or not found.keys:
         return np.array([], np.int64), 0.0
-    each = found.end.get("hearing_ns", 0) / max(1, found.end.get("events", found.events))
-    kinds = np.array([key.kind == "forward" for key in found.keys], bool)
+    each = found.end.get("hearing_ns", 0) / max(1, found.end.get("events", 0))
+    kinds = np.array([key[0] == "forward" for key in found.keys], bool)
     t1, key = np.asarray(lane.t1, np.int64), np.asarray(lane.key, np.int64)
     return np.sort(t1[kinds[key]]), float(each)
 

@@ -15,7 +15,7 @@ from minigrad.instrument.formats import is_count, write_whole
 from minigrad.instrument.table import shares
 
 from .finding import Finding
-from .outside import Outside, outside
+from .outside import Outside, main_thread, outside
 from .report_advice import advice
 from .report_compare import comparison
 from .report_flame import flames
@@ -32,6 +32,7 @@ _SCRIPTS = (
 )  # fmt: skip
 _TABLES = ("op", "shape", "line", "scope", "thread")
 _MOST_MARKS = 200
+_LEAST_PART = 0.005  # of the run: a smaller part outside of ops has no name of its own
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ class Report:
         return {
             "title": inert(title, 100),
             "columns": COLUMNS,
-            "summary": _summary(self.measured, self.memory),
+            "summary": _summary(self.measured, self.memory, self.beside),
             "advice": [finding.data() for finding in self.findings],
             "tables": {by: table(lines[by]) for by in _TABLES},
             "timeline": timeline(self.measured, self.others),
@@ -125,8 +126,8 @@ def write_report(
     return report.measured.cut
 
 
-def _summary(found: Measured, memory: Memory | None) -> dict[str, Any]:
-    """parts: where the time of the busiest thread went: [name, nanoseconds, percent]."""
+def _summary(found: Measured, memory: Memory | None, beside: Outside) -> dict[str, Any]:
+    """parts: where the time of the main thread went."""
     header, end = found.header, found.end
     start, stop = found.span
     texts = ("minigrad", "python", "numpy", "cupy", "device")
@@ -148,23 +149,28 @@ def _summary(found: Measured, memory: Memory | None) -> dict[str, Any]:
         "dropped": found.dropped,
         "threads": len(found.lanes),
         "peak": None if memory is None else memory.story.peak,
-        "parts": _parts(found, stop - start),
+        "parts": _parts(found, beside),
         "marks": _marks(found),
     }
 
 
-def _parts(found: Measured, wall: int) -> list[list[Any]]:
+def _parts(found: Measured, beside: Outside) -> list[list[Any]]:
+    """[name, nanoseconds, percent, kind] of the main thread's time."""
     spent = {"forward": 0, "backward": 0, "pass": 0}
-    busiest: dict[str, int] = spent
-    for sums in found.sums.values():
-        here = dict.fromkeys(spent, 0)
-        for number, entry in sums.items():
-            here[found.keys[number].kind] += entry.self_ns
-        if sum(here.values()) > sum(busiest.values()):
-            busiest = here
-    times = [*busiest.values(), max(0, wall - sum(busiest.values()))]
-    names = ("forward ops", "backward ops", "engine and recording", "outside of ops")
-    return [list(part) for part in zip(names, times, shares(times), strict=True)]
+    for number, entry in found.sums.get(main_thread(found), {}).items():
+        spent[found.keys[number].kind] += entry.self_ns
+    parts = [("forward ops", spent["forward"], "forward")]
+    parts += [("backward ops", spent["backward"], "backward"), ("engine", spent["pass"], "engine")]
+    rest = max(0, beside.run - beside.ops)
+    told = [(name, ns, "outside") for name, ns in beside.rows if ns > _LEAST_PART * beside.run]
+    left = rest - sum(ns for _, ns, _ in told)
+    parts += [*told, ("other time outside of ops", max(0, left), "outside")]
+    percents = shares([ns for _, ns, _ in parts])
+    return [
+        [name, ns, percent, kind]
+        for (name, ns, kind), percent in zip(parts, percents, strict=True)
+        if ns or kind != "outside"
+    ]
 
 
 def _marks(found: Measured) -> list[list[Any]]:

@@ -14,6 +14,7 @@ from minigrad.instrument.records import Kept, Record, Sample
 from minigrad.instrument.table import printable
 
 from .names import place_of, relative
+from .outside import span_of
 from .view import shapes_of
 
 NO_LINE = "(unknown line)"
@@ -85,10 +86,7 @@ class Measured:
     @property
     def span(self) -> tuple[int, int]:
         """From when to when the log goes, on its own clock."""
-        base = self.header["base_ns"]
-        wall = self.end.get("wall_ns")
-        last = max([lane.t1[-1] for lane in self.lanes.values() if lane.t1], default=base)
-        return base, max(last, base + wall if isinstance(wall, int) else last, base + 1)
+        return span_of(self)
 
 
 def add(to: Sums, more: Sums) -> None:

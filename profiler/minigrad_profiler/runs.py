@@ -32,5 +32,5 @@ def _run(script: str, log: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise ValueError(f"{script}: ended with exit code {done.returncode}: {[*said, ''][-1]}")
+        raise ValueError(f"{script}: ended with exit code {done.returncode}: {['', *said][-1]}")
     return log

@@ -9,10 +9,14 @@ from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import counted, duration, shares, shortened, size, text_table
 
 from .names import fitted, often, place_of, scaled, sentence
+from .outside import Outside, outside
 
 _SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
 _WIDE = 110  # columns of a terminal from which a table has more of its own
 _MOST_PROMOTIONS = 10
+_LEAST_REST = 0.05  # of the run, outside of ops: less is not told
+_LEAST_ROW = 0.001
+_MOST_LINES = 5  # of those outside of ops
 
 
 def _by_op(event: Event) -> str:
@@ -85,6 +89,7 @@ class Summary:
 
     promotions   lines that made float64 of narrower floats, with the ops and how often
     marks        how often and how long: {(what, name): (count, nanoseconds)}
+    beside       the time outside of ops
     """
 
     by: str
@@ -96,6 +101,7 @@ class Summary:
     cut: str | None = None
     promotions: dict[str, int] = field(default_factory=dict)
     marks: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    beside: Outside | None = None
 
     def json(self) -> str:
         """Everything as a JSON text."""
@@ -114,6 +120,7 @@ class Summary:
                     for (what, name), (count, spent) in self.marks.items()
                 ],
                 "rows": [asdict(row) for row in self.rows],
+                "outside": None if self.beside is None else self.beside.data(),
             }
         )
 
@@ -132,6 +139,7 @@ class Summary:
         parts = [
             self._title(),
             text_table(columns, lines, width, fitted, _SPARE),
+            *self._outside(width),
             *self._notes(width),
         ]
         return "\n".join(parts)
@@ -139,6 +147,20 @@ class Summary:
     def _title(self) -> str:
         lost = f", {self.dropped:,} dropped" if self.dropped else ""
         return f"{counted(self.events, 'event')}{lost}"
+
+    def _outside(self, width: int) -> list[str]:
+        """What the rest of the run was, and the lines that most of it went to."""
+        found = self.beside
+        rest = 0 if found is None else max(0, found.run - found.ops)
+        if found is None or rest < _LEAST_REST * found.run:
+            return []
+        told = [row for row in found.rows if row[1] > _LEAST_ROW * found.run]
+        lines = [(f"  {name}", ns) for name, ns in found.named[:_MOST_LINES]]
+        rows = [
+            [name, duration(ns), f"{100 * ns / found.run:.1f} %"] for name, ns in [*told, *lines]
+        ]
+        table = text_table(["<outside of ops", "time", "of the run"], rows, width, fitted)
+        return ["", table, ""]
 
     def _notes(self, width: int) -> list[str]:
         notes = []
@@ -209,7 +231,7 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
     promotions = dict(sorted(promotions.items(), key=lambda item: -item[1]))
     return Summary(
         by, ordered, lanes.header, events, lanes.dropped, lanes.end, lanes.cut, promotions,
-        _marks(lanes),
+        _marks(lanes), outside(lanes),
     )  # fmt: skip
 
 

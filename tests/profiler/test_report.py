@@ -86,11 +86,11 @@ def test_percentages_add_to_100_and_self_is_forward_and_backward(data, by):
     assert [forward + backward for forward, backward in both] == column(rows, "self")
     assert min(column(rows, "self")) >= 0
     parts = data["summary"]["parts"]
-    assert sum(part for _, _, part in parts) == pytest.approx(100.0, abs=1e-9)
+    assert sum(part for _, _, part, _ in parts) == pytest.approx(100.0, abs=1e-9)
 
 
 def test_one_threads_parts_are_the_whole_recorded_time(data):
-    assert sum(time for _, time, _ in data["summary"]["parts"]) == data["summary"]["wall"]
+    assert sum(time for _, time, _, _ in data["summary"]["parts"]) == data["summary"]["wall"]
 
 
 def test_the_sums_of_the_flame_graph_are_those_of_the_table(data):

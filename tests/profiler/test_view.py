@@ -410,3 +410,18 @@ def test_a_log_whose_header_is_nested_deeply_is_shown_or_refused_in_one_line(
     deep.write_text(head[:-1] + ',"new":' + "[" * 900 + "]" * 900 + "}\n" + rest)
     assert main([command, str(deep), "--json"]) in (0, 2)
     assert capsys.readouterr().err.count("\n") <= 1
+
+
+def test_time_outside_of_ops_has_rows_and_lines(tmp_path, capsys):
+    with event_log(tmp_path / "run.jsonl"):
+        mg.ones(3).sum()
+        with open(tmp_path / "busy.txt", "w") as file:
+            for number in range(200_000):
+                file.write(str(number))
+    assert main(["view", str(tmp_path / "run.jsonl"), "--width", "200"]) == 0
+    rest = capsys.readouterr().out.partition("outside of ops")[2]
+    assert "Python" in rest and "test_view.py" in rest
+    assert main(["view", str(tmp_path / "run.jsonl"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["outside"]
+    rest_ns = found["run_ns"] - found["ops_ns"]
+    assert sum(row["ns"] for row in found["rows"]) == pytest.approx(rest_ns, rel=0.01)

@@ -26,16 +26,15 @@ function startSummary() {
     $("warning").textContent = `${summary.cut}. What follows is what was there.`;
     $("warning").hidden = false;
   }
-  const kinds = ["forward", "backward", "engine", "outside"];
   $("parts").replaceChildren(
     element("div", { class: "stack", role: "img",
       "aria-label": summary.parts.map(([name, , part]) => `${name} ${part} %`).join(", ") },
-    ...summary.parts.map(([, , part], at) =>
-      element("i", { class: kinds[at], style: `flex-grow: ${part}` }))),
-    element("div", { class: "legend" }, ...summary.parts.map(([name, time, part], at) =>
-      element("span", {}, element("i", { class: kinds[at] }),
+    ...summary.parts.map(([, , part, kind]) =>
+      element("i", { class: kind, style: `flex-grow: ${part}` }))),
+    element("div", { class: "legend" }, ...summary.parts.map(([name, time, part, kind]) =>
+      element("span", {}, element("i", { class: kind }),
         `${name} ${part.toFixed(1)} % · ${duration(time)}`)),
-    summary.threads > 1 ? element("span", {}, "(of the thread that did most)") : ""));
+    summary.threads > 1 ? element("span", {}, "(of the main thread)") : ""));
   about(summary);
   const findings = report.advice;
   $("findings").replaceChildren(...findings.map(finding));
