@@ -118,7 +118,7 @@ def _reference() -> dict[str, str]:
     spaces = [import_module(f"minigrad.{name}".rstrip(".")) for name in NAMESPACES]
     reached = {(v.__module__, v.__qualname__) for space in spaces for v in _public(space)}
     reached |= {(f"minigrad.{module}", name) for module, name in ALSO}
-    errors = vars(import_module("minigrad.engine.errors")).values()
+    errors = vars(import_module("minigrad.errors")).values()
     reached |= {
         (e.__module__, e.__qualname__)
         for e in errors

@@ -80,20 +80,20 @@ def compare_script(
     """
     from .compare import compare
 
-    api: Any = importlib.import_module("minigrad.engine.api")
-    original, found, count = api.run_backward, [], 0
+    api: Any = importlib.import_module("minigrad.tensor_api.derivatives")
+    original, found, count = api.differentiate, [], 0
 
     def watched(tensors: Any, gradients: Any, *rest: Any, **named: Any) -> Any:
         nonlocal count
         recorded = rest[3] if len(rest) > 3 else named.get("create_graph")
         count += not recorded
         if count == which and not recorded and not found:
-            api.run_backward = original
+            api.differentiate = original
             found.append(compare(tensors, gradients, workers, repeats))
             raise _Enough
         return original(tensors, gradients, *rest, **named)
 
-    api.run_backward = watched  # grad and backward find it there
+    api.differentiate = watched  # grad and backward find it there
     argv, path, streams, folder = sys.argv, list(sys.path), (sys.stdout, sys.stderr), os.getcwd()
     sys.argv, sys.path[0] = [script, *args], os.path.dirname(os.path.abspath(script))
     try:
@@ -101,7 +101,7 @@ def compare_script(
     except (_Enough, SystemExit):  # a script may end as it likes: `found` says how far it came
         pass
     finally:
-        api.run_backward = original
+        api.differentiate = original
         sys.argv, sys.path[:] = argv, path
         sys.stdout, sys.stderr = streams  # what is said now is not for a file of the script's
         with suppress(OSError):
