@@ -252,3 +252,47 @@ def test_a_node_with_the_number_zero_is_named_by_it(open_page, dumps):
     page = open_page(document)
     page.evaluate("app.reveal(0)")
     assert page.locator("#panel p.quiet").first.inner_text() == "input · #0"
+
+
+def test_each_colour_has_a_scale_with_numbers_and_units(open_page, dumps):
+    page = open_page(dumps.convnet())
+    assert not page.locator("#scale").is_visible()
+    for by, words in (
+        ("time", ["900 ns or less", "900 µs", "logarithmic"]),
+        ("bytes", ["B or less", "kB"]),
+        ("slack", ["none: critical", "linear"]),
+        ("scope", ["conv1", "fc2"]),
+        ("flops", ["nothing was recorded"]),
+    ):
+        page.locator("#heat").select_option(by)
+        scale = page.locator("#scale").inner_text()
+        assert all(word in scale for word in words), (by, scale)
+    page.locator("#heat").select_option("")
+    assert not page.locator("#scale").is_visible()
+
+
+def test_a_leaf_whose_gradient_holds_nan_is_marked(open_page, dumps, picture):
+    document = dumps.tiny()
+    document["nodes"][1]["grad"] = {"grad_norm": None, "nonfinite": "nan"}
+    page = open_page(document)
+    assert page.locator("g.parameter .title").text_content() == "⚠ w"
+    assert [box.title for box in picture(document).boxes if box.bad] == ["⚠ w"]
+
+
+def test_the_title_of_a_folded_scope_is_found_by_search(open_page, recorded):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    page.keyboard.press("/")
+    page.keyboard.type("×11 more")
+    assert page.locator("#found").inner_text() == "1 found"
+    assert page.locator("g.node:not(.faded)").count() == 1
+    page.keyboard.press("Enter")
+    assert page.locator("g.scope .title", has_text="×11 more").count() == 1
+
+
+def test_a_pointer_that_rests_on_a_box_is_told_what_it_means(open_page, dumps):
+    document = dumps.convnet()
+    document["backward"]["steps"][0]["nonfinite"] = "nan"
+    page = open_page(document)
+    page.locator("g.node rect.box").last.hover(force=True)
+    told = page.locator("#stage").get_attribute("title")
+    assert "cross_entropy" in told and "double rim: a result" in told and "holds NaN" in told

@@ -330,3 +330,15 @@ def test_the_command_writes_the_page(dumps, save, viz, tmp_path):
 def test_a_dump_without_a_recorded_backward_says_how_to_record_one(dumps, save, viz, tmp_path):
     code, _, err = viz("step", save(dumps.tiny()), "-o", tmp_path / "step.html")
     assert code == 2 and "mg.record_backward()" in err and err.count("\n") == 1
+
+
+def test_each_step_of_a_transformer_names_its_layer(open_page, recorded):
+    document = recorded("encoder")
+    page = open_page(document, depth=None, mode="step")
+    scopes = {node["id"]: node["scope"] for node in document["nodes"]}
+    for at, step in enumerate(document["backward"]["steps"][::20]):
+        page.evaluate(f"app.player.seek({20 * at + 1})")
+        scope = scopes[step["node"]]
+        told = page.locator("#panel .card .scope").all_inner_texts()
+        assert told == [scope.replace("/", " › ")] * bool(scope)
+        assert scope.partition("/")[2] in page.locator("#status").inner_text()

@@ -78,9 +78,10 @@ def share_of(value: float, most: float) -> float:
 
 
 def troubled(graph: Graph) -> set[int]:
-    """Nodes whose cotangent held NaN or Inf."""
+    """Nodes whose cotangent, and leaves whose .grad, held NaN or Inf."""
     steps = graph.backward.steps if graph.backward else []
-    return {step.node for step in steps if step.nonfinite is not None}
+    grads = {at for at, node in enumerate(graph.nodes) if node.grad and node.grad.nonfinite}
+    return grads | {step.node for step in steps if step.nonfinite is not None}
 
 
 def _node_values(graph: Graph, by: str) -> list[float | None]:

@@ -25,6 +25,7 @@ _SCRIPTS = (
     "paint.js",
     "bitmap.js",
     "panel.js",
+    "scale.js",
     "recording.js",
     "paths.js",
     "flow.js",
@@ -33,6 +34,7 @@ _SCRIPTS = (
     "player.js",
     "first.js",
     "app.js",
+    "hover.js",
     "hands.js",
 )
 

@@ -119,10 +119,16 @@ class App {
     return this.stepping ? gradientRoom(this.player.recording) : null;
   }
 
+  colour() {
+    const by = $("heat").value;
+    warm(this.scene, by);
+    return showScale(this.scene, by);
+  }
+
   layOut() {
     const space = pageSpace();
     this.scene = buildScene(this.closed, this.room(), space && { ...space, inner: this.inner });
-    warm(this.scene, $("heat").value);
+    this.colour();
     markPath(this.scene, this.path);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
     const kind = name === "svg" ? SvgPainter : CanvasPainter;
@@ -181,13 +187,12 @@ class App {
     this.choose(next.members[0]);
   }
 
+  // Nodes by what is told of them, and groups by their titles.
   search(text) {
-    const wanted = text.trim().toLowerCase();
-    this.hits = !wanted ? [] : bySeq.filter((at) => {
-      const node = graph.nodes[at];
-      return [node.op, node.name, node.scope, node.site, "#" + node.id]
-        .some((word) => word && word.toLowerCase().includes(wanted));
-    });
+    const wanted = text.trim().toLowerCase(), has = (word) => word.toLowerCase().includes(wanted);
+    const nodes = !wanted ? [] : bySeq.filter((at) => wordsOf(at).some(has));
+    const found = !wanted ? [] : groups.slice(1).filter((group) => has(groupTitle(group)));
+    this.hits = [...found, ...nodes];
     this.hit = -1;
     $("found").textContent = wanted ? `${this.hits.length.toLocaleString("en")} found` : "";
     this.paint();
@@ -196,8 +201,18 @@ class App {
   nextHit() {
     if (!this.hits.length) return;
     this.hit = (this.hit + 1) % this.hits.length;
-    this.reveal(this.hits[this.hit]);
+    const found = this.hits[this.hit];
+    if (typeof found === "number") this.reveal(found); else this.revealGroup(found);
     $("found").textContent = `${this.hit + 1} of ${this.hits.length}`;
+  }
+
+  // Opens what is around a group; itself it stays as it is.
+  revealGroup(group) {
+    for (let outer = group.parent; outer.parent; outer = outer.parent)
+      this.closed.delete(outer.name);
+    this.refold();
+    const is = (one) => one.group === group;
+    this.lookAt(this.scene.frames.find(is) || this.scene.boxes.find(is));
   }
 
   // -- what is looked at ------------------------------------------------------------------------
@@ -207,10 +222,15 @@ class App {
     this.scene.links.forEach((link, at) => {
       if (link.source === chosen || link.target === chosen) links.add(at);
     });
-    const bright = this.hits.length ? new Set(this.hits.map((at) => this.scene.boxOf[at])) : null;
+    const bright = this.hits.length ? new Set(this.hits.flatMap((hit) => this.boxesOf(hit))) : null;
     const faded = (box) => bright !== null && !bright.has(box);
     this.painter.show(this.scene, { chosen, links, faded });
     this.drawView();
+  }
+
+  boxesOf(hit) {
+    const nodes = typeof hit === "number" ? [hit] : hit.members;
+    return nodes.map((at) => this.scene.boxOf[at]);
   }
 
   drawView() {
@@ -257,7 +277,7 @@ class App {
     this.move({ k, x: left, y: top });
   }
 
-  // The page has another size: what it chose itself it chooses anew, and what was fitted fits again.
+  // The page has another size: what it chose itself it chooses anew, and what fitted fits again.
   resized() {
     if (!stage.clientWidth) return;
     if (!this.fitted) return this.drawView();

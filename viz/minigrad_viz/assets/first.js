@@ -3,7 +3,7 @@
 
 const DETAIL = LEAST / TEXT.label; // zoom from which every word is read
 const TITLES = LEAST / TEXT.title; // zoom from which titles are
-const EDGE = { x: 16, y: 16 }; // pixels around a fitted picture
+const EDGE = { x: 16, y: 10 }; // pixels around a fitted picture
 const FEW = 4; // boxes that say too little: their titles alone, opened, say more
 const WRAPS = [1, 0.6, 0.4]; // of the page that a level inside may fill
 const LEAST_AREA = 10000; // of a box with the room around it

@@ -284,7 +284,7 @@ class Flow {
     pen.fillRect(left, box.y + box.h / 2 - 7, width, 3);
     pen.globalAlpha = 1;
     const words = `${done} of ${steps.length} done`;
-    this.words(box.x, box.y - box.h / 2 + box.slot + 1, words, this.ink.quiet);
+    this.words(box.x, box.y - box.h / 2 + box.slot + 3, words, this.ink.quiet);
   }
 
   drawGradient(box, at) {

@@ -17,7 +17,11 @@ stage.addEventListener("pointerdown", (event) => {
   stage.setPointerCapture(event.pointerId);
 });
 stage.addEventListener("pointermove", (event) => {
-  if (!held) return;
+  if (!held) {
+    const text = explained(boxAt(event));
+    if (stage.title !== text) stage.title = text;
+    return;
+  }
   const dx = event.clientX - held.x, dy = event.clientY - held.y;
   held.moved = held.moved || Math.hypot(dx, dy) > 4;
   stage.classList.toggle("moving", held.moved);
@@ -97,8 +101,8 @@ window.addEventListener("keydown", (event) => {
 });
 
 $("search").addEventListener("input", (event) => app.search(event.target.value));
-$("heat").addEventListener("change", (event) => {
-  warm(app.scene, event.target.value);
+$("heat").addEventListener("change", () => {
+  if (app.colour()) app.resized(); // there is less room now, or more
   app.paint();
 });
 $("step").addEventListener("click", KEYS.s);

@@ -140,7 +140,7 @@ function dress(box, room) {
   }
   box.w = Math.max(words + 24, labels, 64);
   box.slot = 30 + TEXT.leading * box.lines.length; // where the gradient's words stand
-  box.h = box.slot + (room ? 14 : 0);
+  box.h = box.slot + (room ? 17 : 0);
   let at = -labels / 2;
   for (const port of box.ports.values()) { port.offset = at + port.wide / 2; at += port.wide; }
 }
@@ -167,10 +167,18 @@ function linesOf({ members: [at], frame }, stepping) {
     const known = node.grad ? node.grad[2] : stepOf.has(at) && stepOf.get(at)[8];
     if (known) lines.push("grad " + valuesText(known));
   }
-  if (node.still) lines.push((node.source ? `from ${clip(node.source, 24)}, ` : "") + "no gradient");
+  const source = node.source ? `from ${clip(node.source, 24)}, ` : "";
+  if (node.still) lines.push(source + "no gradient");
   if (node.note) lines.push(node.note);
   if (node.beyond) lines.push(`… ${beyondText(node.beyond)} not shown`);
   return lines;
+}
+
+// What a search finds a node by: all that its box may show.
+function wordsOf(at) {
+  const node = graph.nodes[at], kind = node.name || node.op ? "" : KIND_WORD[node.kind];
+  return [node.op, node.name, node.scope, node.site, node.text, node.source, kind, node.note,
+    ...node.outputs, "#" + node.id].filter(Boolean);
 }
 
 // "layers.0.linear1.weight" is "weight" inside the frame Encoder/layers.0/linear1.
@@ -235,13 +243,21 @@ function warm(scene, by) {
   for (const box of scene.boxes) box.hue = by === "scope" ? hueOf(box) : -1;
   const values = scene.boxes.map((box) => (by ? heatOf(box, by) : null));
   const most = values.reduce((a, b) => Math.max(a, b || 0), 0);
+  if (by !== "slack") scene.most = most;
   scene.boxes.forEach((box, k) => {
     const value = values[k];
+    box.value = value;
     if (by !== "slack") box.heat = value === null || most === 0 ? null
       : value === 0 ? 0 : Math.max(0, 1 + Math.log10(value / most) / 3);
-    box.bad = box.members.some((at) => stepOf.has(at) && stepOf.get(at)[7]);
+    box.bad = box.members.some(isBad);
     box.mark = MARKED.find((mark) => box.members.some((at) => graph.nodes[at].mark === mark)) || "";
   });
+}
+
+// Whether a cotangent that arrived at a node, or the .grad of a leaf, holds NaN or Inf.
+function isBad(at) {
+  const { grad } = graph.nodes[at];
+  return Boolean((stepOf.has(at) && stepOf.get(at)[7]) || (grad && grad[1]));
 }
 
 const slackOf = new Map(graph.critical ? graph.critical.slack : []);
@@ -253,6 +269,7 @@ function warmBySlack(scene) {
     return known.length ? known.reduce((a, b) => Math.min(a, b)) : null;
   });
   const most = slacks.reduce((a, b) => Math.max(a, b || 0), 0) || 1;
+  scene.most = most;
   scene.boxes.forEach((box, k) => { box.heat = slacks[k] === null ? null : 1 - slacks[k] / most; });
 }
 

@@ -108,7 +108,7 @@ class Now {
     const dot = tag("i", "", "dot");
     dot.style.background = `var(--w${step.lane % 8})`;
     head.append(dot, nodeName(step.node), tag("small", runs ? "runs" : "has run"));
-    card.append(head, tag("p", this.place(step), "quiet"));
+    card.append(head, ...scopeWords(node), tag("p", this.place(step), "quiet"));
     if (node.site) card.append(codeOf(node, step.lane));
     if (node.formula) card.append(tag("code", node.formula, "formula"));
     card.append(facts([["took", timeText(step.t1 - step.t0)], ["cotangent", gradientWords(step)],
@@ -143,6 +143,11 @@ class Now {
       return row;
     })];
   }
+}
+
+// The scope of a node from the outside in, "Encoder › layers.3 › self_attn".
+function scopeWords({ scope }) {
+  return scope ? [tag("p", scope.replaceAll("/", " › "), "scope")] : [];
 }
 
 function giftName(part) {

@@ -106,7 +106,7 @@ function differences(app) {
 // The tree of groups as far as it is open, in the order of time; a scope of one node is a row too.
 function scopeRows(app) {
   const rows = [], visit = (outer) => {
-    for (const group of inOrder(outer.inner)) {
+    for (const group of inOrder(outer.inner.values())) {
       if (rows.length >= SCOPES_SHOWN) return;
       rows.push(scopeRow(app, group));
       if (!app.closed.has(group.name)) visit(group);
@@ -114,13 +114,6 @@ function scopeRows(app) {
   };
   visit(root);
   return rows;
-}
-
-// By the first op of each: parameters are older than what uses them.
-function inOrder(inner) {
-  const began = ({ members }) => members.find((at) => graph.nodes[at].kind === "op") ?? members[0];
-  return [...inner.values()].map((group) => [graph.nodes[began(group)].seq, group])
-    .sort((a, b) => a[0] - b[0]).map(([, group]) => group);
 }
 
 function scopeRow(app, group) {
@@ -151,8 +144,8 @@ function showScope(app, box) {
 function showNode(app, at) {
   const node = graph.nodes[at], step = stepOf.get(at);
   const words = [node.root && "result", KIND_WORD[node.kind], `#${node.id}`,
-    node.still && "no gradient flows here", node.source && `made by ${node.source}`].filter(Boolean);
-  panel.replaceChildren(tag("h2", nodeName(at)), tag("p", words.join(" · "), "quiet"));
+    node.still && "no gradient flows here", node.source && `made by ${node.source}`];
+  panel.replaceChildren(tag("h2", nodeName(at)), tag("p", words.filter(Boolean).join(" · "), "quiet"));
   if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));
   section(node.outputs.length > 1 ? "Results" : "Result",

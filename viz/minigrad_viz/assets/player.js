@@ -4,6 +4,13 @@
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 32];
 const PULSE = 0.45; // seconds that an arrival is shown
 
+// "layers.3/self_attn: matmul"
+function whereOf({ scope, op, kind }) {
+  const inner = scope ? scope.split("/").slice(1).join("/") || scope : "";
+  const what = op || KIND_WORD[kind];
+  return shorten(inner ? `${inner}: ${what}` : what, 60);
+}
+
 class Player {
   constructor(app) {
     this.app = app;
@@ -32,6 +39,7 @@ class Player {
     this.build();
     this.flow.root.style.display = "";
     this.setTheme();
+    if (this.app.chosenByPage) this.app.closed = this.app.readable(); // there is less room now
     this.app.layOut();
     this.firstLook();
     this.app.describe();
@@ -44,6 +52,7 @@ class Player {
     $("dock").hidden = true;
     document.body.classList.remove("stepping");
     this.flow.root.style.display = "none";
+    if (this.app.chosenByPage) this.app.closed = this.app.readable();
     this.app.layOut();
     this.app.fit();
     this.app.describe();
@@ -52,7 +61,7 @@ class Player {
   // All of the graph where it stays readable, else the root, from which backward starts.
   firstLook() {
     this.app.fit();
-    if (this.app.view.k > 0.62) return;
+    if (this.app.view.k >= TITLES) return;
     const { steps } = this.recording, n = this.recording.finished(this.axis, this.at), k = 0.95;
     const { scene } = this.app, box = scene.boxes[scene.boxOf[(steps[n] || steps[0]).node]];
     const { clientWidth: wide, clientHeight: tall } = stage;
@@ -186,6 +195,8 @@ class Player {
     const all = this.recording.steps.length, { axis } = this;
     $("play").classList.toggle("on", this.playing);
     $("play").setAttribute("aria-label", this.playing ? "Pause" : "Play");
+    const [step] = moment.running[0] || [this.recording.steps[moment.n - 1]];
+    if (step) $("status").textContent = whereOf(graph.nodes[step.node]);
     $("count").textContent = `${moment.n.toLocaleString("en")} of ${countText(all, "step")} done`;
     const clock = axis === "time" ? this.at : moment.n ? this.recording.after("time", moment.n) : 0;
     const elapsed = timeText(this.recording.elapsed);

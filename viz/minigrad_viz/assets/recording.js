@@ -62,7 +62,8 @@ class Recording {
       }
     }
     this.nodes.forEach((node, at) => {
-      node.due = graph.nodes[at].still ? [] : outgoing[at].map((edge) => this.nodes[edge[2]].step).filter((k) => k >= 0);
+      const users = graph.nodes[at].still ? [] : outgoing[at]; // nothing is sent to it
+      node.due = users.map((edge) => this.nodes[edge[2]].step).filter((k) => k >= 0);
       node.due.sort((a, b) => a - b);
     });
   }

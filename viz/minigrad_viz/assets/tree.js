@@ -170,9 +170,16 @@ function groupLines(group) {
 // "layers.1 – layers.11" where a repeat holds whole scopes.
 function innerNames(group) {
   const outermost = (one) => one.kind === "scope" && isOutermost(one, group);
-  const inner = groups.filter(outermost);
+  const inner = inOrder(groups.filter(outermost));
   if (inner.length < 2) return "";
   return shorten(`${groupTitle(inner[0])} – ${groupTitle(inner[inner.length - 1])}`, 40);
+}
+
+// Groups by the first op of each: parameters are older than what uses them.
+function inOrder(some) {
+  const began = ({ members }) => members.find((at) => graph.nodes[at].kind === "op") ?? members[0];
+  return [...some].map((group) => [graph.nodes[began(group)].seq, group])
+    .sort((a, b) => a[0] - b[0]).map(([, group]) => group);
 }
 
 // Whether no scope stands between a group and one around it.
