@@ -259,7 +259,7 @@ def test_each_colour_has_a_scale_with_numbers_and_units(open_page, dumps):
     assert not page.locator("#scale").is_visible()
     for by, words in (
         ("time", ["900 ns or less", "900 µs", "logarithmic"]),
-        ("bytes", ["B or less", "kB"]),
+        ("bytes", ["B or less", "KiB"]),
         ("slack", ["none: critical", "linear"]),
         ("scope", ["conv1", "fc2"]),
         ("flops", ["nothing was recorded"]),

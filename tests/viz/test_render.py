@@ -8,6 +8,9 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
+from minigrad_viz.mermaid import fits_mermaid
+from minigrad_viz.reader import graph_from
+from minigrad_viz.render import Options, render
 from minigrad_viz.textwidth import text_width
 
 HAS_PYGRAPHVIZ = importlib.util.find_spec("pygraphviz") is not None
@@ -164,3 +167,12 @@ def test_what_has_no_effect_is_said(dumps, save, viz, tmp_path):
 def test_a_png_too_large_to_read_is_said(dumps, save, viz, tmp_path, no_dot):
     path, out = save(dumps.deep_chain(300)), tmp_path / "o.png"
     assert "SVG and PDF stay sharp" in viz(path, "-o", out)[2]
+
+
+@pytest.mark.parametrize("count", [400, 3_000])
+def test_mermaid_folds_until_its_own_limits_hold(dumps, count):
+    graph = graph_from(dumps.wide_random(count))
+    drawing = render(graph, Options(format="mmd"))
+    assert fits_mermaid(drawing.data) and not any("Mermaid" in note for note in drawing.notes)
+    whole = render(graph, Options(format="mmd", max_nodes=0))
+    assert not fits_mermaid(whole.data) and any("Mermaid" in note for note in whole.notes)

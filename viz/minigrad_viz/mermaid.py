@@ -6,7 +6,9 @@ from minigrad_viz.dot import FILL, INK, ROOT, box_colours, signed_title
 from minigrad_viz.escape import mermaid_string
 from minigrad_viz.picture import Box, Picture
 
-EDGE_LIMIT = 500  # Mermaid's own default; a page must raise maxEdges beyond it
+# Mermaid's own defaults; beyond them a page must raise maxEdges and maxTextSize.
+EDGE_LIMIT, TEXT_LIMIT = 500, 50_000
+_ARROW = b" -->|"
 _SHAPES = {
     "leaf": ("([", "])"),
     "parameter": ("(", ")"),
@@ -20,6 +22,11 @@ _CLASSES = (
     ),
     f"classDef root stroke:{ROOT},stroke-width:4px",
 )
+
+
+def fits_mermaid(text: bytes) -> bool:
+    """Whether Mermaid draws this flowchart with its usual limits."""
+    return len(text) <= TEXT_LIMIT and text.count(_ARROW) <= EDGE_LIMIT
 
 
 def mermaid_text(picture: Picture) -> str:

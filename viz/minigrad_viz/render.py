@@ -17,7 +17,7 @@ from minigrad_viz.focus import focused
 from minigrad_viz.graph import Graph
 from minigrad_viz.heat import heat_of, heat_values
 from minigrad_viz.layout import Layout
-from minigrad_viz.mermaid import EDGE_LIMIT, mermaid_text
+from minigrad_viz.mermaid import EDGE_LIMIT, TEXT_LIMIT, fits_mermaid, mermaid_text
 from minigrad_viz.page import page_text
 from minigrad_viz.picture import Overlay, Picture, box_size, picture_of
 from minigrad_viz.repeats import find_repeats
@@ -88,6 +88,16 @@ def _page(graph: Graph, options: Options) -> Drawing:
 
 def _still(graph: Graph, options: Options) -> Drawing:
     limit = USUAL_LIMIT[options.format] if options.max_nodes is None else options.max_nodes
+    drawing = _still_of(graph, options, limit)
+    if options.format == "mmd" and options.max_nodes is None:
+        while not fits_mermaid(drawing.data) and limit > 1:
+            limit //= 2
+            drawing = _still_of(graph, options, limit)
+    return drawing
+
+
+def _still_of(graph: Graph, options: Options, limit: int) -> Drawing:
+    """A still picture of at most `limit` boxes (0: of all)."""
     repeats = find_repeats(graph) if options.fold_repeats or limit else []
     groups = group_nodes(
         graph, options.depth, options.collapse, limit, repeats, options.fold_repeats
@@ -172,6 +182,9 @@ def _mermaid(picture: Picture, options: Options) -> Drawing:
     drawing = Drawing(mermaid_text(picture).encode("utf-8"), "mmd")
     if len(picture.links) > EDGE_LIMIT:
         drawing.notes.append(f"Mermaid draws {EDGE_LIMIT} edges unless the page raises maxEdges")
+    if len(drawing.data) > TEXT_LIMIT:
+        limit = f"{TEXT_LIMIT:,}"
+        drawing.notes.append(f"Mermaid reads {limit} characters unless maxTextSize is raised")
     return drawing
 
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from minigrad_viz.escape import shown
 from minigrad_viz.graph import Array, Graph, Node
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def byte_text(count: int) -> str:
-    """2560 -> '2.6 kB' (decimal units, as `ls --si` and drive makers use them)."""
+    """2560 -> '2.5 KiB' (binary units, as in the profiler)."""
     value = float(count)
     for unit in _UNITS:
         if value < 999.5 or unit == _UNITS[-1]:
             break
-        value /= 1000
+        value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
 
 

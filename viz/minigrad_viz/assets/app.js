@@ -144,9 +144,21 @@ class App {
 
   choose(at) {
     this.chosen = at;
+    $("announce").textContent = at === null ? "" : this.announced(at);
     this.describe();
     this.paint();
     this.remember();
+  }
+
+  // What a screen reader says of the box of a node: its words, where it stands, and its links.
+  announced(at) {
+    const k = this.scene.boxOf[at], box = this.scene.boxes[k];
+    const count = (end) => this.scene.links.filter((link) => link[end] === k).length;
+    const kind = box.group ? "folded, enter opens it" : KIND_WORD[graph.nodes[at].kind];
+    const inside = box.frame.title ? `in ${box.frame.title}` : "";
+    return [titleText(box), kind, ...box.lines, ...[...box.ports.values()].map(({ text }) => text),
+      inside, countText(count("target"), "input"), countText(count("source"), "user")]
+      .filter(Boolean).join(", ");
   }
 
   reveal(at) {
@@ -176,15 +188,32 @@ class App {
       + (folded ? `, ${number(folded)} folded into scopes` : "");
   }
 
-  // Along the links: up to an input, down to a user.
+  // Along the links, up to an input, down to a user; left and right to the next box of a row.
   walk(key) {
-    const box = this.scene.boxOf[this.chosen];
-    const up = key === "ArrowUp";
-    const link = this.scene.links.find((one) => (up ? one.target : one.source) === box);
-    if (!link) return;
-    const next = this.scene.boxes[up ? link.source : link.target];
-    this.centre(next);
-    this.choose(next.members[0]);
+    const at = this.scene.boxOf[this.chosen], up = key === "ArrowUp";
+    if (key === "ArrowLeft" || key === "ArrowRight") return this.walkTo(this.beside(at, key));
+    const link = this.scene.links.find((one) => (up ? one.target : one.source) === at);
+    if (link) this.walkTo(this.scene.boxes[up ? link.source : link.target]);
+  }
+
+  walkTo(box) {
+    if (!box) return;
+    this.centre(box);
+    this.choose(box.members[0]);
+  }
+
+  beside(at, key) {
+    const { boxes } = this.scene, here = boxes[at], side = key === "ArrowLeft" ? -1 : 1;
+    const level = ({ y, h }) => Math.abs(y - here.y) < (h + here.h) / 2;
+    const row = boxes.filter((box) => level(box) && (box.x - here.x) * side > 1);
+    return row.sort((a, b) => (a.x - b.x) * side)[0];
+  }
+
+  // Opens the chosen box where it is folded; chooses the first where none is chosen.
+  enter() {
+    if (this.chosen === null) return this.walkTo(this.scene.boxes[0]);
+    const { scope } = this.scene.boxes[this.scene.boxOf[this.chosen]];
+    if (scope) this.toggle(scope);
   }
 
   // Nodes by what is told of them, and groups by their titles.

@@ -59,7 +59,7 @@ function openHere() {
 }
 
 function arrowKey(key) {
-  if (app.chosen !== null && (key === "ArrowUp" || key === "ArrowDown")) return app.walk(key);
+  if (app.chosen !== null) return app.walk(key);
   const [dx, dy] = {
     ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0],
   }[key];
@@ -70,13 +70,15 @@ const KEYS = {
   0: () => app.fit(), "+": () => app.zoom(1.25), "=": () => app.zoom(1.25),
   "-": () => app.zoom(0.8), "/": () => $("search").focus(),
   t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
-  c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(),
+  c: foldHere, e: openHere, Enter: () => app.enter(),
+  C: () => app.foldAll(), E: () => app.unfoldAll(),
   i: () => { if (app.untracked) app.toggleUntracked(); },
   s: () => app.toggleStepping(), p: () => app.togglePath(), Escape: () => app.choose(null),
 };
 
 // While stepping the player's keys come first; on a focused button, space presses the button.
 function actFor(event) {
+  if (event.key === "Enter" && event.target instanceof HTMLButtonElement) return null;
   if (app.stepping) {
     if (event.key === " " && event.target instanceof HTMLButtonElement) return null;
     const act = app.player.key(event.key);

@@ -72,7 +72,8 @@ function showOverview(app) {
   const recorded = [app.player && ["s", "step through backward"],
     graph.critical && ["p", "critical path"]].filter(Boolean);
   section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
-    ["↑ ↓ ← →", "walk along the links; move"], ["/", "search, Enter for the next"],
+    ["↑ ↓ ← →", "walk along links and rows; move"],
+    ["enter", "choose, open"], ["/", "search, Enter for the next"],
     ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"], ...recorded,
     ...(app.untracked ? [["i", "inputs without gradient"]] : []),
     ["t", "light or dark"], ["Esc", "let go"]]));
@@ -145,7 +146,8 @@ function showNode(app, at) {
   const node = graph.nodes[at], step = stepOf.get(at);
   const words = [node.root && "result", KIND_WORD[node.kind], `#${node.id}`,
     node.still && "no gradient flows here", node.source && `made by ${node.source}`];
-  panel.replaceChildren(tag("h2", nodeName(at)), tag("p", words.filter(Boolean).join(" · "), "quiet"));
+  panel.replaceChildren(tag("h2", nodeName(at)),
+    tag("p", words.filter(Boolean).join(" · "), "quiet"));
   if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));
   section(node.outputs.length > 1 ? "Results" : "Result",

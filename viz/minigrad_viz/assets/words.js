@@ -14,9 +14,9 @@ function textWidth(text, size, weight) {
 }
 
 function byteText(count) {
-  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let value = count, unit = 0;
-  while (value >= 999.5 && unit < 5) { value /= 1000; unit += 1; }
+  while (value >= 999.5 && unit < 5) { value /= 1024; unit += 1; }
   return `${unit ? Number(value.toPrecision(3)) : count} ${units[unit]}`;
 }
 
