@@ -137,8 +137,11 @@ class Outer(dict):
 class Recording:
     """`with Recording(False):` no op of this thread is recorded inside; safe to nest."""
 
-    def __init__(self, recording: bool):
-        self.recording = recording
+    recording: bool  # what a subclass has for all its objects
+
+    def __init__(self, recording: bool | None = None):
+        if recording is not None:
+            self.recording = recording
         self._outer = Outer()
 
     def __enter__(self) -> "Recording":

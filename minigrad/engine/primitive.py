@@ -194,7 +194,7 @@ class Primitive(Differentiable):
             args, params = self._bind(args, params)
         if params:
             params = self.static(params)
-        forward, kind, recording, heard = self.forward, tensor.made, True, False
+        forward, kind, residuals, recording, heard = self.forward, tensor.made, (), True, False
         if modes.active:
             done, args, forward, kind, recording, heard = enter(self, args, params)
             if done is not None:
@@ -211,7 +211,8 @@ class Primitive(Differentiable):
                 y = forward(*arrays, **params)
         except Exception as error:
             raise explain(error, self, args, params)  # noqa: B904 (it knows its cause)
-        y, *residuals = y if self.residuals else (y,)
+        if self.residuals:
+            y, *residuals = y
         if largest is None:  # where no argument is a tensor, the result is none
             return y
         if type(y) is not _ndarray:

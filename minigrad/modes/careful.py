@@ -42,7 +42,8 @@ def enter(op: Any, args: tuple, params: dict) -> tuple:
         if modes.levels:
             refuse_left_behind(op, args)  # those of a transform that another thread runs
         return None, args, op.forward, Tensor, True, bool(events.listeners)
-    if any(type(x) in (list, tuple) for x in args):  # a transform hands them to rules
+    kinds = [*map(type, args)]
+    if list in kinds or tuple in kinds:  # a transform hands them to rules
         given = args
         args = tuple(
             [operand(x, op, given, params) if type(x) in (list, tuple) else x for x in args]

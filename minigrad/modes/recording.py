@@ -96,8 +96,7 @@ class no_grad(_RecordingMode):
     another task runs in the mode, and two blocks that overlap may leave it on after both.
     """
 
-    def __init__(self) -> None:
-        super().__init__(False)
+    recording = False
 
 
 def inside_forward(forward: Callable, *args: Any) -> Any:
@@ -137,8 +136,7 @@ class inference_mode(no_grad):
 class enable_grad(_RecordingMode):
     """Inside, ops are recorded again, also within `no_grad`. Also a decorator."""
 
-    def __init__(self) -> None:
-        super().__init__(True)
+    recording = True
 
 
 class set_grad_enabled(_RecordingMode):
