@@ -217,6 +217,5 @@ def _module_of(frame: FrameType) -> str:
 def _called(frame: FrameType) -> str:
     """module.function of a frame, as a reader would write it."""
     module = str(frame.f_globals.get("__name__", ""))
-    name = frame.f_code.co_qualname.replace(".<locals>", "")
-    root = module.partition(".")[0]
-    return name if root in _OURS else f"{root}.{name}"
+    name = frame.f_code.co_qualname
+    return "" if "<locals>" in name else f"{module.partition('.')[0]}.{name}"

@@ -1,7 +1,7 @@
 """What changed between two states of a program, and whether it is more than noise.
 
 Rows are matched by scope, op, direction and shapes. What a row took in one run is the mean of the
-middle half of its calls, times their number: a call that the machine held up tells nothing of the
+quick third of its calls, times their number: a call that the machine held up tells nothing of the
 program. Noise is that between runs, not between the calls of one: medians over the runs of each
 side are compared in units of the runs' spread, which rows share in part (a row of five runs knows
 its own spread badly). A row may be told as changed by chance in one comparison of a hundred: that
@@ -27,7 +27,7 @@ from .view import shapes_of
 ENOUGH = 3  # runs of a side for a verdict
 _CHANCE = 0.01  # that a comparison of two equal programs tells a change
 _OF_TOTAL = 0.1  # the part of it that is the total's
-_SHARED = 6  # degrees of freedom that a row's spread takes from all rows
+_SHARED = 2  # degrees of freedom that a row's spread takes from all rows
 _LEAST_SPREAD = 0.004  # of the logarithm: runs never differ by less
 _SINGLE = 3.0  # spreads of the calls' mean beyond which one run says "slower?"
 _FROM_MEDIAN = 1.4826  # standard deviations in a median absolute deviation, for a normal spread
@@ -123,7 +123,7 @@ class _Side:
         self.runs = [self._read(path) for path in paths]
         self.rows = list(dict.fromkeys(name for run in self.runs for name in run))
         self.values = {
-            name: np.array([_middle(run.get(name, ())) for run in self.runs]) for name in self.rows
+            name: np.array([_steady(run.get(name, ())) for run in self.runs]) for name in self.rows
         }
         self.sums = np.sum(list(self.values.values()), axis=0) if self.rows else np.zeros(1)
 
@@ -157,13 +157,16 @@ class _Side:
         return spread * math.sqrt(len(times)) / len(self.runs)
 
 
-def _middle(times: Sequence[int]) -> float:
-    """Nanoseconds of all calls, as the middle half of them has it."""
+def _steady(times: Sequence[int]) -> float:
+    """Nanoseconds of all calls, if each took as long as the quick third of them.
+
+    A busy machine holds calls up and never speeds them up; the quickest tenth are left out too.
+    """
     if not len(times):
         return 0.0
     ordered = np.sort(np.asarray(times, float))
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean()) * len(ordered)
+    first, last = len(ordered) // 10, max(len(ordered) // 10 + 1, len(ordered) // 3)
+    return float(ordered[first:last].mean()) * len(ordered)
 
 
 def _spread(values: np.ndarray) -> float:

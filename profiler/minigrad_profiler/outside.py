@@ -90,7 +90,8 @@ def outside(found: Any) -> Outside:
     before = covered.within(start, stop)
     covered = covered.joined(busy)
     ops = covered.within(start, stop) - before
-    rows: dict[str, int] = {}
+    rows: dict[str, int] = {"recording": recording_in_passes(found, main)}
+    ops -= rows["recording"]
     for what, name in CARVED.items():
         before = covered.within(start, stop)
         marks = [mark for mark in found.marks if mark.what == what and mark.thread == main]
@@ -194,13 +195,46 @@ class Union:
 
 
 def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
-    """(when events of a lane ended outside of all others, nanoseconds that hearing one takes)."""
+    """(when forward events of a lane ended, nanoseconds that hearing one event takes)."""
     if lane is None or not found.keys:
         return np.array([], np.int64), 0.0
     each = found.end.get("hearing_ns", 0) / max(1, found.end.get("events", 0))
-    kinds = np.array([key[0] == "forward" for key in found.keys], bool)
-    t1, key = np.asarray(lane.t1, np.int64), np.asarray(lane.key, np.int64)
-    return np.sort(t1[kinds[key]]), float(each)
+    return np.sort(np.asarray(lane.t1, np.int64)[_of_kind(found, lane, "forward")]), float(each)
+
+
+def _of_kind(found: Any, lane: Any, kind: str) -> np.ndarray:
+    """Which events of a lane are of this kind."""
+    fitting = np.array([key[0] == kind for key in found.keys], bool)
+    return fitting[np.asarray(lane.key, np.int64)]
+
+
+def recording_in_passes(found: Any, thread: int) -> int:
+    """Nanoseconds of whole backwards on a thread that hearing and writing of events took."""
+    lane = found.lanes.get(thread)
+    if lane is None or not found.keys:
+        return 0
+    t0, t1 = np.asarray(lane.t0, np.int64), np.asarray(lane.t1, np.int64)
+    whole = _of_kind(found, lane, "pass")
+    passes = Union(t0[whole].tolist(), t1[whole].tolist())
+    inside = _of_kind(found, lane, "backward")
+    covered = passes.until(t1[inside]) - passes.until(t0[inside])
+    heard = _hearing(found, lane)[1] * int((covered > 0).sum())
+    written = sum(
+        passes.within(mark.t0, mark.t1)
+        for mark in found.marks
+        if mark.what == "recording" and mark.thread == thread
+    )
+    free = passes.within(0, 1 << 62) - Union(t0[inside].tolist(), t1[inside].tolist()).within(
+        0, 1 << 62
+    )
+    return max(0, min(round(heard) + written, free))
+
+
+def without_recording(spent: dict[Any, int], recording: int) -> dict[Any, int]:
+    """What the recording took of each whole backward's own time, in proportion to it."""
+    total = sum(spent.values())
+    part = min(1.0, recording / total) if total else 0.0
+    return {key: round(part * ns) for key, ns in spent.items()}
 
 
 def _weighed(

@@ -14,7 +14,7 @@ from minigrad.instrument.records import Kept, Record, Sample
 from minigrad.instrument.table import printable
 
 from .names import place_of, relative
-from .outside import span_of
+from .outside import recording_in_passes, span_of, without_recording
 from .view import shapes_of
 
 NO_LINE = "(unknown line)"
@@ -114,6 +114,9 @@ def measured(path: str, others: Callable[[Record], None] | None = None) -> Measu
                 entry.self_ns += own
                 entry.total_ns += whole
         found.sums[thread] = sums
+        passes = {n: sums[n].self_ns for n in sums if found.keys[n].kind == "pass"}
+        for number, ns in without_recording(passes, recording_in_passes(found, thread)).items():
+            sums[number].self_ns -= ns
         found.events += len(lane.t0)
     return found
 

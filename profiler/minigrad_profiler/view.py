@@ -9,7 +9,7 @@ from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import counted, duration, shares, shortened, size, text_table
 
 from .names import fitted, often, place_of, scaled, sentence
-from .outside import Outside, outside
+from .outside import Outside, outside, recording_in_passes, without_recording
 
 _SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
 _WIDE = 110  # columns of a terminal from which a table has more of its own
@@ -61,7 +61,7 @@ SORT: dict[str, Callable[["Row"], Any]] = {
     "bytes": lambda row: -row.bytes,
     "name": lambda row: row.name,
 }
-ENGINE = "(engine and recording)"  # what a whole backward takes beside its ops
+ENGINE = "(engine)"  # what a whole backward takes beside its ops
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class Summary:
         if wall and own is not None:
             notes += sentence(
                 f"recording took about {duration(own)} of {duration(wall)} ({own / wall:.1%}); "
-                "nothing is subtracted",
+                "it is in no other row",
                 width,
             )
         if self.promotions:
@@ -203,6 +203,7 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
     promotions: dict[str, int] = {}
     events = 0
     for thread, lane in lanes.lanes.items():
+        passes: dict[int, tuple[str, int]] = {}
         for _, number, own, whole in walk(lane):
             if own is None:
                 continue
@@ -212,6 +213,8 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
             elif kind == "pass" and by != "line":
                 name = ENGINE
             row = rows.setdefault(name, Row(name))
+            if kind == "pass":
+                passes[number] = name, passes.get(number, (name, 0))[1] + own
             events += 1
             row.calls += 1
             row.self_ns += own
@@ -225,6 +228,10 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
                 row.backward_ns += own
             if promoted is not None:
                 promotions[promoted] = promotions.get(promoted, 0) + 1
+        spent = {number: ns for number, (_, ns) in passes.items()}
+        for number, ns in without_recording(spent, recording_in_passes(lanes, thread)).items():
+            row = rows[passes[number][0]]
+            row.self_ns, row.backward_ns = row.self_ns - ns, row.backward_ns - ns
     ordered = sorted(rows.values(), key=lambda row: (SORT[sort](row), row.name))
     for row, share in zip(ordered, shares([row.self_ns for row in ordered]), strict=True):
         row.share = share
