@@ -22,6 +22,7 @@ CARVED = {  # marks that explain time by themselves, the surest first: their row
     "waiting": "waiting for other ranks",
     "communication": "waiting for other ranks",
 }
+_EVER = (1 << 63) - 1  # ns: after every log
 _MAIN_PART = 0.5  # of a line's time, from which on the function that it calls is named instead
 
 
@@ -224,9 +225,8 @@ def recording_in_passes(found: Any, thread: int) -> int:
         for mark in found.marks
         if mark.what == "recording" and mark.thread == thread
     )
-    free = passes.within(0, 1 << 62) - Union(t0[inside].tolist(), t1[inside].tolist()).within(
-        0, 1 << 62
-    )
+    others = Union(t0[~whole].tolist(), t1[~whole].tolist())
+    free = passes.joined(others).within(0, _EVER) - others.within(0, _EVER)
     return max(0, min(round(heard) + written, free))
 
 
