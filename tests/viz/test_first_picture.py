@@ -109,3 +109,14 @@ def test_a_chain_without_scopes_wraps_into_columns(dumps, open_page):
     columns = page.evaluate("new Set(app.scene.boxes.map((box) => Math.round(box.x))).size")
     assert columns > 1
     assert page.evaluate("app.scene.width / app.scene.height") > 0.2
+
+
+def test_titles_of_frames_are_read_from_far_away_where_they_find_room(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    page.evaluate("app.unfoldAll()")
+    page.evaluate(DRAWN)
+    assert page.evaluate("app.view.k") < 0.3
+    tabs = page.locator("g.tab:visible text")
+    assert "▾ layers.11" in tabs.all_text_contents()
+    heights = [tab.bounding_box()["height"] for tab in tabs.all()]
+    assert min(heights) >= LEAST

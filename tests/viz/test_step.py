@@ -342,3 +342,20 @@ def test_each_step_of_a_transformer_names_its_layer(open_page, recorded):
         told = page.locator("#panel .card .scope").all_inner_texts()
         assert told == [scope.replace("/", " › ")] * bool(scope)
         assert scope.partition("/")[2] in page.locator("#status").inner_text()
+
+
+def test_keys_go_from_layer_to_layer_and_to_the_next_sum(open_page, recorded):
+    document = recorded("encoder")
+    page = open_page(document, depth=None, mode="step")
+    scopes = {node["id"]: node["scope"] for node in document["nodes"]}
+    layers = [scopes[step["node"]].split("/")[1:2] for step in document["backward"]["steps"]]
+    page.keyboard.press("]")
+    assert layers[round(page.evaluate("app.player.at"))] == ["layers.11"]
+    page.keyboard.press("]")
+    at = round(page.evaluate("app.player.at"))
+    assert layers[at] == ["layers.10"] and layers[at - 1] == ["layers.11"]
+    page.keyboard.press("[")
+    assert round(page.evaluate("app.player.at")) == layers.index(["layers.11"])
+    page.keyboard.press("a")
+    arrived = "app.player.recording.steps[Math.round(app.player.at) - 1].sent.map((p) => p.rank)"
+    assert max(page.evaluate(arrived)) > 0

@@ -5,9 +5,8 @@ function boxAt(event) {
   const frame = stage.getBoundingClientRect(), { x, y, k } = app.view;
   const gx = (event.clientX - frame.left - x) / k, gy = (event.clientY - frame.top - y) / k;
   const inside = (box) => Math.abs(box.x - gx) <= box.w / 2 && Math.abs(box.y - gy) <= box.h / 2;
-  const onTitle = (frame) => frame.outer && inside(frame)
-    && gy < frame.y - frame.h / 2 + FRAME.top - 8
-    && gx < frame.x - frame.w / 2 + frame.titleWidth;
+  const onTitle = ({ outer, grow = 1, titleWidth, ...frame }) => outer && inside(frame)
+    && gy < frame.y - frame.h / 2 + 26 * grow && gx < frame.x - frame.w / 2 + titleWidth * grow;
   return app.scene.boxes.find(inside) || [...app.scene.frames].reverse().find(onTitle);
 }
 

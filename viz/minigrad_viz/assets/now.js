@@ -78,7 +78,8 @@ class Now {
       section("Program", this.program.root);
     }
     section("Keys", facts([["space", "play, pause"], ["← →", "one step back, forward"],
-      ["home end", "first, last"], ["< >", "slower, faster"], ["n", "by node or by wall clock"],
+      ["home end", "first, last"], ["[ ]", "layer before, after"],
+      ["a", "next sum of gradients"], ["< >", "slower, faster"], ["n", "by node or by wall clock"],
       ["f", "follow"], ["Esc", "back to the moment"], ["s", "leave the step-through"]]));
     this.shown = null;
   }

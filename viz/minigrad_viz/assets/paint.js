@@ -3,6 +3,7 @@
 // draw what they are told and know nothing of the mouse.
 
 const CANVAS_FROM = 1200;
+const FAR_TITLE = 11; // pixels of a frame's title, however far away
 const RADIUS = { leaf: 14, op: 4, parameter: 6, scope: 6 };
 const MARKED = ["appeared", "gone", "changed", "slower"];
 
@@ -98,7 +99,9 @@ class SvgPainter {
       world.append(this.make("path", { class: "head" + marked, d: head }));
     }
     for (const [k, box] of scene.boxes.entries()) world.append(this.box(box, k, marks, colour));
-    for (const frame of scene.frames) if (frame.outer) world.append(this.frameTitle(frame));
+    this.tabs = scene.frames.filter((frame) => frame.outer)
+      .map((frame) => [frame, world.appendChild(this.frameTitle(frame))]);
+    this.zoom = 0;
     this.root.replaceChildren(world);
     this.world = world;
   }
@@ -160,6 +163,25 @@ class SvgPainter {
 
   move({ x, y, k }) {
     this.root.classList.toggle("small", k < DETAIL - 1e-6);
+    if (this.zoom !== k) this.sizeTabs(k);
+    this.zoom = k;
     this.world.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
+  }
+
+  // From far away titles of frames keep a size that can be read, where they find room.
+  sizeTabs(k) {
+    const grow = Math.max(1, FAR_TITLE / (TEXT.title * k)), shown = [];
+    for (const [frame, tab] of this.tabs) {
+      const left = frame.x - frame.w / 2, top = frame.y - frame.h / 2;
+      const place = [left, top, left + frame.titleWidth * grow, top + 24 * grow];
+      const fits = grow === 1 || (place[2] < left + frame.w && place[3] < top + frame.h / 2
+        && !shown.some((other) => place[0] < other[2] && other[0] < place[2]
+          && place[1] < other[3] && other[1] < place[3]));
+      tab.style.display = fits ? "" : "none";
+      frame.grow = fits ? grow : 0;
+      const [x, y] = [left * (1 - grow), top * (1 - grow)];
+      tab.setAttribute("transform", `translate(${x} ${y}) scale(${grow})`);
+      if (fits) shown.push(place);
+    }
   }
 }

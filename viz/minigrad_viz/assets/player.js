@@ -11,6 +11,11 @@ function whereOf({ scope, op, kind }) {
   return shorten(inner ? `${inner}: ${what}` : what, 60);
 }
 
+// The two outermost scopes of a step: a layer of a model.
+function chapterOf({ node }) {
+  return (graph.nodes[node].scope || "").split("/").slice(0, 2).join("/");
+}
+
 class Player {
   constructor(app) {
     this.app = app;
@@ -126,6 +131,22 @@ class Player {
     if (this.follows) this.wake();
     clearTimeout(this.later);
     this.later = setTimeout(() => this.app.remember(), 250);
+  }
+
+  // To where a gradient is next added to another.
+  seekAccumulation() {
+    const { recording, axis } = this, n = recording.finished(axis, this.at);
+    const next = recording.steps.slice(n).find((step) => step.sent.some((part) => part.rank > 0));
+    if (next) this.seek(recording.after(axis, next.k + 1));
+  }
+
+  // To the first step of the next chapter, or of this one, or of the one before.
+  seekChapter(by) {
+    const { recording, axis } = this, n = recording.finished(axis, this.at);
+    const starts = recording.steps.filter(({ k }) => k === 0
+      || chapterOf(recording.steps[k]) !== chapterOf(recording.steps[k - 1])).map(({ k }) => k);
+    const found = by > 0 ? starts.find((k) => k > n) : starts.reverse().find((k) => k < n);
+    if (found !== undefined) this.seek(recording.after(axis, found));
   }
 
   setAxis(axis) {
@@ -269,6 +290,8 @@ class Player {
       " ": () => this.toggle(), ArrowRight: () => this.step(1), ArrowLeft: () => this.step(-1),
       Home: () => this.seek(0), End: () => this.seek(this.end()), "<": () => this.faster(-1),
       ">": () => this.faster(1), n: () => this.setAxis(this.axis === "node" ? "time" : "node"),
+      a: () => this.seekAccumulation(), "]": () => this.seekChapter(1),
+      "[": () => this.seekChapter(-1),
       f: () => { this.follows = !this.follows; this.buttons(); },
     }[name];
   }
