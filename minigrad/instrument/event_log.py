@@ -10,6 +10,7 @@ can be read up to the cut.
 
 import contextlib
 import os
+import sys
 import time
 import weakref
 from time import perf_counter_ns
@@ -137,6 +138,7 @@ class event_log:
         self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
             "pid": os.getpid(),
+            "program": os.path.basename(sys.argv[0]) if sys.argv else "",
             "base_ns": self._base,
             "base_unix_ns": time.time_ns(),
             "min_ns": self.min_ns,

@@ -9,8 +9,8 @@ from .names import often, place_of
 from .outside import Outside
 from .report_log import NO_LINE, Measured
 
-_KEPT = 0.45  # of the run: what a graph that is kept is held to cost, in memory, for the order
-_RETAINED = 0.4
+_KEPT = 0.65  # of the run: what a graph that is kept is held to cost, in memory, for the order
+_RETAINED = 0.6
 
 
 def graph_findings(measured: Measured, beside: Outside) -> list[Finding]:

@@ -7,7 +7,7 @@ from .names import often
 from .report_memory import Memory
 
 _OF_PEAK = 0.1  # of the run: what the whole peak is held to cost, for the order of findings
-_LEAK = 0.4  # what memory that grows is
+_LEAK = 0.6  # what memory that grows is
 _LEAST_BYTES = 1 << 16  # less memory than that is nobody's question
 
 
@@ -52,7 +52,9 @@ def _needless(memory: Memory) -> list[Finding]:
         )
         text = "del the name that holds it, or let it go out of scope, after its last use"
         title = f"{size(owner.needless)} held after the last use"
-        found.append(Finding("held", title, owner.place, evidence, text, owner.needless))
+        found.append(
+            Finding("held", title, owner.place, evidence, text, _part(owner.needless, memory))
+        )
     return found
 
 
@@ -71,7 +73,9 @@ def _unread(memory: Memory) -> list[Finding]:
         text = "make that tensor without requires_grad, or detach it; its backward is not run then"
         title = "unused gradient: nobody reads it"
         where = places[0] if places else ""
-        found.append(Finding("unused gradient", title, where, evidence, text, unread.bytes))
+        found.append(
+            Finding("unused gradient", title, where, evidence, text, _part(unread.bytes, memory))
+        )
     return found
 
 

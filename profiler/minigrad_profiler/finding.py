@@ -6,7 +6,7 @@ from typing import Any
 from .names import fitted
 from .report_log import inert, inert_place
 
-_FAULT = 0.5  # of the run
+_FAULT = 0.3  # of the run
 
 
 @dataclass(slots=True)

@@ -137,7 +137,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="show this file, or those in this folder, even if changed since the log was written",
     )
-    add("--title", default="minigrad profile", help="heading of the page")
+    add("--title", help="heading of the page (default: the program's name)")
 
 
 def add_advice(parser: argparse.ArgumentParser) -> None:

@@ -32,6 +32,9 @@ _SCRIPTS = (
 )  # fmt: skip
 _TABLES = ("op", "shape", "line", "scope", "thread")
 _MOST_MARKS = 200
+_COLOURS = {
+    "Python": "python", "DataLoader": "data", "imports": "hook", "optimizers": "optimizer",
+}  # fmt: skip
 _LEAST_PART = 0.005  # of the run: a smaller part outside of ops has no name of its own
 
 
@@ -50,6 +53,12 @@ class Report:
     findings: list[Finding]
     beside: Outside
     others: list[Measured] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The program that wrote the log, where it says so."""
+        program = self.measured.header.get("program")
+        return program if isinstance(program, str) and program else "minigrad profile"
 
     def page(
         self,
@@ -122,7 +131,7 @@ def write_report(
 ) -> str | None:
     """Write the report of a log; where the log was cut off, in one line, or None."""
     report = report_of(log)
-    write_whole(out, report.page(title or "minigrad profile", compare, source))
+    write_whole(out, report.page(title or report.title, compare, source))
     return report.measured.cut
 
 
@@ -162,14 +171,18 @@ def _parts(found: Measured, beside: Outside) -> list[list[Any]]:
     parts = [("forward ops", spent["forward"], "forward")]
     parts += [("backward ops", spent["backward"], "backward"), ("engine", spent["pass"], "engine")]
     rest = max(0, beside.run - beside.ops)
-    told = [(name, ns, "outside") for name, ns in beside.rows if ns > _LEAST_PART * beside.run]
+    told = [
+        (name, ns, _COLOURS.get(name, "outside"))
+        for name, ns in beside.rows
+        if ns > _LEAST_PART * beside.run
+    ]
     left = rest - sum(ns for _, ns, _ in told)
     parts += [*told, ("other time outside of ops", max(0, left), "outside")]
     percents = shares([ns for _, ns, _ in parts])
     return [
         [name, ns, percent, kind]
         for (name, ns, kind), percent in zip(parts, percents, strict=True)
-        if ns or kind != "outside"
+        if ns or kind in ("forward", "backward", "engine")
     ]
 
 

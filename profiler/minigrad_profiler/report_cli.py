@@ -18,7 +18,10 @@ def report(options: argparse.Namespace) -> int:
     for log in (found.measured, *found.others):
         cut_off(log.cut)
     write_whole(
-        out, found.page(options.title, options.compare, not options.no_source, options.source)
+        out,
+        found.page(
+            options.title or found.title, options.compare, not options.no_source, options.source
+        ),
     )
     wrote(out)
     return 0

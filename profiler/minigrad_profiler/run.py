@@ -43,6 +43,7 @@ def run_script(
     try:
         with open(script, "rb") as file:
             source = file.read()
+        sys.argv = [script, *args]  # before the log begins, whose header names the program
         given = {name: value for name, value in options.items() if value is not None}
         log = event_log(os.path.abspath(log_path), **given)
         log.__enter__()
@@ -64,7 +65,6 @@ def run_script(
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
     sys.modules["__main__"] = main
-    sys.argv = [script, *args]
     sys.path[0] = os.path.dirname(path)
     outermost.add(run_script.__code__)
     with watch or contextlib.nullcontext():
