@@ -15,8 +15,8 @@ record_backward, dump_graph        what was recorded, for minigrad-viz
 errors                             the errors that only this engine raises
 minigrad.testing (import it)       gradcheck and what belongs to it
 
-Read the source in this order: core (what an op, a node and a tensor are), ops (the calculus
-table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md is the map.
+Read the source in this order: engine (what an op, a node and a tensor are, and how gradients flow
+back), ops (the calculus table), tensor_api, func, instrument, nn. ARCHITECTURE.md is the map.
 """
 
 # The order matters where one name stands for two things: `elementwise` is the function that makes
