@@ -42,9 +42,10 @@ GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewe
 ROOMS = {
     "tensors": (
         "Tensors and modes",
-        ["tensor_api.create", "tensor_api.draws", "tensor_api.tensor", "tensor_api.inplace",
-         "modes.hooks", "modes.recording", "modes.session", "modes.scopes", "modes.deterministic",
-         "backends.caches", "backends.random", "backends.pool", "errors", "engine.errors"],
+        ["tensor_api.create", "tensor_api.draws", "tensor_api.tensor", "engine.tensor",
+         "tensor_api.inplace", "modes.hooks", "modes.recording", "modes.session", "modes.scopes",
+         "engine.events", "modes.deterministic", "backends.caches", "backends.random",
+         "backends.pool", "errors", "engine.errors"],
     ),
     "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),
     "namespaces": (
@@ -76,7 +77,10 @@ NAMESPACES = [
     "train",
 ]  # fmt: skip
 # What users are handed, or what tutorials take from where it is defined.
-ALSO = [("engine.events", "listen"), ("engine.events", "unlisten"), ("modes.hooks", "HookHandle")]
+ALSO = [
+    ("engine.events", "listen"), ("engine.events", "unlisten"), ("engine.tensor", "TensorBase"),
+    ("modes.hooks", "HookHandle"),
+]  # fmt: skip
 
 
 def gather(pages: Path) -> list:
