@@ -10,7 +10,7 @@ _OWN_PACKAGES = {_PACKAGE, "numpy"}
 _known: dict[Any, bool] = {}  # module name -> whether it is ours: splitting a name costs 0.1 µs
 
 
-outermost: set[CodeType] = set()  # functions that run a user's program: stacks end inside them
+outermost: set[int] = set()  # ids of the code that runs a user's program: stacks end inside it
 
 
 def is_own(frame: FrameType) -> bool:
@@ -41,7 +41,7 @@ def calling_frames(depth: int = DEEPEST) -> list[tuple]:
     """
     frame: FrameType | None = sys._getframe(1)
     frames = []
-    while frame is not None and len(frames) < depth and frame.f_code not in outermost:
+    while frame is not None and len(frames) < depth and id(frame.f_code) not in outermost:
         if not is_own(frame):
             frames.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back

@@ -202,17 +202,18 @@ def promotes(op: str, inputs: tuple, outputs: tuple) -> bool:
     """Whether a call made double precision of an input that is a narrower float."""
     for y in outputs:
         if y is not None and y.dtype.num in _WIDE:
-            return op not in CASTS and _any_narrow(inputs)
+            return op not in CASTS and any_narrow(inputs)
     return False
 
 
-def _any_narrow(inputs: Iterable) -> bool:
+def any_narrow(inputs: Iterable) -> bool:
+    """Whether one of these is a float of less than double precision."""
     for x in inputs:
         if x.__class__ is Tensor:
             x = x._data
         dtype = getattr(x, "dtype", None)
         if dtype is not None and dtype.num in _NARROW:
             return True
-        if (x.__class__ is list or x.__class__ is tuple) and _any_narrow(x):
+        if (x.__class__ is list or x.__class__ is tuple) and any_narrow(x):
             return True  # the cotangents of several outputs, the arrays of concatenate
     return False

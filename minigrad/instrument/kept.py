@@ -151,7 +151,7 @@ def _keeper(numbers: set[int]) -> tuple[str, CodeType, int] | None:
 
 def _users_frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code not in outermost:
+    while frame is not None and id(frame.f_code) not in outermost:
         if not is_own(frame):
             yield frame
         frame = frame.f_back

@@ -62,7 +62,7 @@ class Sampler:
         self.due = False
         self._interval = sys.getswitchinterval()
         self._collects = 0
-        self._kinds: dict[CodeType, int] = {}
+        self._kinds: dict[int, tuple[CodeType, int]] = {}  # by id: a code's hash is slow
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
 
@@ -143,7 +143,7 @@ class Sampler:
         below: FrameType | None = None  # the last frame that is not the user's, before one that is
         doing, via, inside = "python", "", 0
         imported = ""
-        while frame is not None and len(sites) < _DEEPEST and frame.f_code not in outermost:
+        while frame is not None and len(sites) < _DEEPEST and id(frame.f_code) not in outermost:
             kind = self._kind(frame)
             if kind == USER:
                 if not sites and below is not None and doing != "import":
@@ -163,13 +163,13 @@ class Sampler:
 
     def _kind(self, frame: FrameType) -> int:
         code = frame.f_code
-        kind = self._kinds.get(code)
-        if kind is None:
+        known = self._kinds.get(id(code))
+        if known is None:
             if len(self._kinds) >= _MOST_CODES:
                 self._kinds.clear()
             module = frame.f_globals.get("__name__")
-            kind = self._kinds[code] = kind_of(code.co_filename, str(module))
-        return kind
+            known = self._kinds[id(code)] = code, kind_of(code.co_filename, str(module))
+        return known[1]
 
 
 def kind_of(file: str, module: str) -> int:

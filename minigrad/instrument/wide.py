@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..tensor_api.tensor import Tensor
-from .cells import promotes
+from .cells import any_narrow
+from .records import CASTS
 
 FLOAT64, COMPLEX128 = np.dtype("float64"), np.dtype("complex128")
 _MOST = 100_000  # arrays followed
@@ -31,8 +32,11 @@ class WideSources:
             self._follow(array, origin)
 
     def source(self, op: str, inputs: tuple, outputs: tuple, origin: tuple) -> tuple | None:
-        """Where the float64 of an op's result came from, if a narrower input has become float64."""
-        promoted = promotes(op, inputs, outputs)
+        """Where the float64 of an op's result came from, if a narrower input has become float64.
+
+        Called where the first output is of double precision.
+        """
+        promoted = op not in CASTS and any_narrow(inputs)
         if not (promoted or self._mixed):
             return None
         self._mixed = True

@@ -66,7 +66,7 @@ def run_script(
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
     sys.modules["__main__"] = main
     sys.path[0] = os.path.dirname(path)
-    outermost.add(run_script.__code__)
+    outermost.add(id(run_script.__code__))
     with watch or contextlib.nullcontext():
         exec(compile(source, path, "exec"), main.__dict__)
 
