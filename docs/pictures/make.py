@@ -88,7 +88,7 @@ def parallel(browser: Browser) -> None:
 def transformer(browser: Browser) -> None:
     dump = dumped("transformer", programs.transformer())
     url = page_of(dump, "A transformer block", "--heat", "time", "--critical")
-    look = """app.choose(graph.nodes.findIndex((n) => n.op === "softmax"));
+    look = """app.unfoldAll(); app.choose(graph.nodes.findIndex((n) => n.op === "softmax"));
       app.centre(app.scene.boxes[app.scene.boxOf[app.chosen]]); app.zoom(1.15)"""
     for name, theme in (("transformer", "light"), ("transformer-dark", "dark")):
         shot(opened(browser, url, theme), name, look)

@@ -120,3 +120,26 @@ def test_titles_of_frames_are_read_from_far_away_where_they_find_room(recorded, 
     assert "▾ layers.11" in tabs.all_text_contents()
     heights = [tab.bounding_box()["height"] for tab in tabs.all()]
     assert min(heights) >= LEAST
+
+
+def test_many_shared_parameters_stand_in_one_box(dumps, open_page):
+    dump = dumps.Dump()
+    last = dump.leaf((4,), name="x")
+    shared = [dump.parameter((4,), f"p{at}") for at in range(60)]
+    for part in ("encoder", "decoder"):
+        for parameter in shared:
+            last = dump.op("mul", (4,), last, parameter, scope=part)
+    page = open_page(dump.done(last), depth=None, size=(1280, 800))
+    titles = page.locator("#stage svg .title").all_text_contents()
+    assert titles == ["x", "60 parameters", "encoder", "decoder"]
+
+
+def test_no_gradient_is_drawn_on_the_link_of_an_input_without(dumps, open_page):
+    dump = dumps.Dump()
+    w, x = dump.parameter((3,), "w"), dump.leaf((3,), name="x", requires_grad=False)
+    document = dump.done(dump.op("mul", (3,), w, x))
+    document["backward"] = dumps.backward(document)
+    page = open_page(document, mode="step")
+    page.keyboard.press("End")
+    first = "app.scene.links.map(({ source, first }) => [app.scene.boxes[source].title, first < 1])"
+    assert dict(page.evaluate(first)) == {"w": True, "x": False}

@@ -25,6 +25,7 @@ class App {
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     this.setTheme(this.fromHash().get("theme") || system, false);
     $("heat").value = graph.start.heat || "";
+    $("scale").hidden = !graph.start.heat; // it takes room from the first picture
     this.closed = this.firstClosed();
     this.layOut();
     this.restore();

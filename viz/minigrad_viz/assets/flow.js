@@ -62,7 +62,8 @@ class Flow {
     if (this.indexed === this.scene) return;
     this.indexed = this.scene;
     for (const link of this.scene.links) {
-      const steps = link.users.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
+      const users = isStill(this.scene.boxes[link.source]) ? [] : link.users; // nothing is sent back
+      const steps = users.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
       link.first = steps.reduce((a, b) => Math.min(a, b), Infinity);
       const [left, top, right, bottom] = boundsOf(link.points);
       link.edge = { x: (left + right) / 2, w: right - left + 8, y: (top + bottom) / 2,

@@ -19,6 +19,7 @@ function growTree() {
   });
   gatherRuns(bySeq.filter((at) => graph.nodes[at].kind === "op"), 0, "");
   takeInputsAlong();
+  gatherInputs();
   for (const at of bySeq) for (const [name, kind] of chains[at]) enter(at, name, kind);
   homes.forEach((home, at) => {
     while (home.members.length === 1) home = home.parent;
@@ -136,6 +137,20 @@ function takeInputsAlong() {
   });
 }
 
+// Many parameters, or inputs, of one group that those inside of it share stand in one of their own.
+function gatherInputs() {
+  const levels = new Map();
+  graph.nodes.forEach(({ kind }, at) => {
+    const name = [kind, ...chains[at].map(([one]) => one)].join("\n");
+    if (kind === "op") return;
+    if (!levels.has(name)) levels.set(name, []);
+    levels.get(name).push(at);
+  });
+  for (const [name, inputs] of levels)
+    if (inputs.length > CROWD)
+      for (const at of inputs) chains[at].push([`${name}⋯inputs`, "inputs"]);
+}
+
 // -- words ----------------------------------------------------------------------------------------
 
 // The name of a group, as it reads inside the groups around it.
@@ -143,6 +158,7 @@ function groupTitle(group) {
   const { name, kind, members } = group;
   if (kind === "repeat") return `×${repeats.get(name).copies.toLocaleString("en")} more`;
   if (kind === "copy") return "copy " + name.split("#")[1];
+  if (kind === "inputs") return censusText(members);
   const ops = members.filter((at) => graph.nodes[at].kind === "op"), first = graph.nodes[ops[0]];
   if (kind === "line") return clip(first.text || first.at || "one line", 40);
   if (kind === "run") return `ops ${numberOf(ops[0])}–${numberOf(ops[ops.length - 1])}`;
@@ -160,6 +176,7 @@ const numberOf = (at) => opNumbers.get(at);
 // Below the title of a folded group.
 function groupLines(group) {
   const counts = censusText(group.members), { kind } = group;
+  if (kind === "inputs") return ["shared by several parts"];
   const first = graph.nodes[group.members.find((at) => graph.nodes[at].kind === "op")];
   if (kind === "repeat") return [innerNames(group) || repeats.get(group.name).title, counts];
   if (kind === "line") return first.text ? [first.at, counts] : [counts];
