@@ -37,7 +37,7 @@ from .options import count
 from .sampler import PERIOD_MS, Sampler
 from .schedule import schedule_of
 from .variables import complain
-from .wide import COMPLEX128, FLOAT64, WideSources
+from .wide import COMPLEX128, FLOAT64, WideSources, only_wide
 from .writing import GrowingFile
 
 _BATCH = 2048  # lines kept before they are written
@@ -270,7 +270,11 @@ class event_log:
             if node is not None and self._kept.note(node):
                 self._sampler.due = True
             dtype = getattr(outputs[0], "dtype", None) if outputs else None
-            if (dtype is FLOAT64 or dtype is COMPLEX128) and origin is not None:
+            if (
+                (dtype is FLOAT64 or dtype is COMPLEX128)
+                and origin is not None
+                and not (self._wide.alone and only_wide(node, inputs))
+            ):
                 came = self._wide.source(op, inputs, outputs, origin)
             if self._sampler.due:
                 self._sampler.called(op, t1, thread)

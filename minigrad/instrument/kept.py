@@ -19,7 +19,7 @@ from ..backends.sites import is_own, outermost
 from ..engine.graph import Node
 from ..tensor_api.tensor import Tensor
 
-_ALL = 4096  # nodes followed, all of them; of later ones one in eight
+_ALL = 1024  # nodes followed, all of them; of later ones one in eight
 _FIRST_LOOK = 5  # steps before the first look; then twice as many each time
 _FIRST_NODES = 128  # nodes before it where no backward comes
 _LEAST = 3  # nodes of a line that stay before that says something
@@ -55,9 +55,9 @@ class KeptGraphs:
         """A forward call has been recorded; whether it is one of those whose callers are told."""
         self._noted += 1
         self._latest = node.number
-        if self._noted <= _ALL or not node.number * 2654435761 >> 7 & 7:
+        if self._noted <= _ALL or not node.number * 40503 >> 7 & 7:
             self._nodes.append((weakref.ref(node), node.origin))
-        return not self._noted & 31
+        return not self._noted & 63
 
     def passed(self, t: int, newest: int) -> None:
         """A backward has ended; the newest node of its graph has this number.

@@ -24,7 +24,7 @@ class WideSources:
 
     def __init__(self) -> None:
         self._origins: dict[int, tuple[weakref.ref, tuple]] = {}  # by id of the array
-        self._mixed = False
+        self.alone = True  # no op yet was given a narrower float too
 
     def made(self, array: Any, origin: tuple) -> None:
         """The program has made a tensor of this array."""
@@ -37,9 +37,9 @@ class WideSources:
         Called where the first output is of double precision.
         """
         promoted = op not in CASTS and any_narrow(inputs)
-        if not (promoted or self._mixed):
+        if self.alone and not promoted:
             return None
-        self._mixed = True
+        self.alone = False
         came = self._inherited(inputs) or origin
         for y in outputs:
             self._follow(_array(y), came)
@@ -66,6 +66,16 @@ class WideSources:
             except TypeError:  # an array class without weak references
                 return
             self._origins[key] = ref, origin
+
+
+def only_wide(node: Any, inputs: tuple) -> bool:
+    """Whether all inputs of a recorded call are places of float64: what costs least to see."""
+    if node is None or len(node.parents) != len(inputs):
+        return False
+    for parent in node.parents:
+        if parent.dtype is not FLOAT64:
+            return False
+    return True
 
 
 def _array(x: Any) -> Any:
