@@ -20,7 +20,7 @@ import gc
 import os
 import sys
 import sysconfig
-import threading
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import CodeType, FrameType
@@ -35,6 +35,7 @@ _SWITCH = (
     0.0005  # s until a thread that runs Python gives way: with Python's 5 ms a sample would be
 )
 #                   taken where a thread lets others run by itself, not where it spends its time
+_ENDS = 1.0  # s in which the thread ends, if Ctrl-C has not come before it began
 _DEEPEST = 40  # frames of the user's in a sample
 _MOST_CODES = 100_000  # code objects whose kind is remembered
 _OURS = ("minigrad", "minigrad_profiler", "minigrad_viz")
@@ -63,36 +64,44 @@ class Sampler:
         self._interval = sys.getswitchinterval()
         self._collects = 0
         self._kinds: dict[int, tuple[CodeType, int]] = {}  # by id: a code's hash is slow
-        self._stop: threading.Event | None = None
-        self._thread: threading.Thread | None = None
+        # Locks of C: Ctrl-C inside those of `threading`, which are Python, can leave them broken.
+        self._stop: Any = None  # held while the thread is to look
+        self._ended: Any = None  # held until it has ended
+        self._own = 0  # the thread's identity
 
     def start(self) -> None:
         """Begin to look, unless it does already or never should."""
-        if self._thread is not None or not self.period:
+        if self._stop is not None or not self.period:
             return
+        stop, ended = allocate_lock(), allocate_lock()
+        stop.acquire()
+        ended.acquire()
         self._interval = sys.getswitchinterval()
+        self._stop, self._ended = stop, ended
         sys.setswitchinterval(min(self._interval, _SWITCH))
         gc.callbacks.append(self._collecting)
-        stop = self._stop = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(stop,), name="minigrad-sampler", daemon=True
-        )
-        self._thread.start()
+        start_new_thread(self._run, (stop, ended))
 
     def stop(self) -> None:
         """Look no more; the thread has ended when this returns."""
-        thread, stop = self._thread, self._stop
-        self._thread = self._stop = None
-        if thread is not None and stop is not None:
-            stop.set()
-            thread.join()
+        stop, ended = self._stop, self._ended
+        if stop is None:
+            return
+        try:
+            if stop.locked():  # not so where Ctrl-C came in an earlier call
+                stop.release()
+            ended.acquire(timeout=_ENDS)
+        finally:
+            if stop.locked():
+                stop.release()
+            self._stop = self._ended = None
             self._restore()
 
     def leave(self) -> None:
         """In a forked child, which has no such thread."""
-        if self._thread is not None:
+        if self._stop is not None:
             self._restore()
-        self._thread = self._stop = None
+        self._stop = self._ended = None
 
     def _restore(self) -> None:
         if sys.getswitchinterval() == min(self._interval, _SWITCH):
@@ -106,20 +115,22 @@ class Sampler:
         if phase == "start":
             self._collects = now
         elif now - self._collects > _LONG_COLLECTION:
-            own = threading.current_thread() is self._thread  # then all others wait for it
+            own = identity() == self._own  # then all others wait for it
             thread = 0 if own else self.number_of(identity())
             name = f"generation {info.get('generation', 0)}"
             self.tell(("mark", "gc", name, self._collects, now, thread, None))
 
-    def _run(self, stop: threading.Event) -> None:
-        own = identity()
-        while not stop.wait(self.period):
-            began = perf_counter_ns()
-            try:
-                self._look(began, own)
-            except Exception:  # what is shown of a program must never end it
-                return
-            self.spent += perf_counter_ns() - began
+    def _run(self, stop: Any, ended: Any) -> None:
+        self._own = identity()
+        try:
+            while not stop.acquire(timeout=self.period):
+                began = perf_counter_ns()
+                self._look(began, self._own)
+                self.spent += perf_counter_ns() - began
+        except Exception:  # what is shown of a program must never end it
+            return
+        finally:
+            ended.release()
 
     def called(self, op: str, t: int, thread: int) -> None:
         """A forward call that was due: tell its callers."""

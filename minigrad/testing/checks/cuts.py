@@ -111,7 +111,7 @@ class Cut:
         ys = function.call(leaves)
         found = [as_array(y) for y in ys]
         if leaves and any(isinstance(y, Tensor) and y.requires_grad for y in ys):
-            vs = [(self.g if y.dtype.kind == "c" else self.g.real).astype(y.dtype) for y in found]
+            vs = [(self.g if y.dtype.kind == "c" else np.real(self.g)).astype(y.dtype) for y in found]
             found += pulled_back(leaves, ys, vs, **options)
             if how == "plain":
                 found += function.jvp(function.xs, self.tangents)
@@ -148,7 +148,8 @@ def grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> Cut
                 special[...] = rng.choice(special_values(x.dtype.name), special.size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
     # with both parts, since complex products have other bits in the other order
-    return Cut(function, *normal(rng, [np.empty(n, complex)]), normal(rng, function.xs))
+    (g,) = normal(rng, [np.empty(n, complex)])
+    return Cut(function, g, normal(rng, function.xs))
 
 
 def _require(found: Arrays, whole: Arrays, part: slice, what: str) -> int:
