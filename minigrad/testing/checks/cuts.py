@@ -111,7 +111,9 @@ class Cut:
         ys = function.call(leaves)
         found = [as_array(y) for y in ys]
         if leaves and any(isinstance(y, Tensor) and y.requires_grad for y in ys):
-            vs = [(self.g if y.dtype.kind == "c" else np.real(self.g)).astype(y.dtype) for y in found]
+            vs = [
+                (self.g if y.dtype.kind == "c" else np.real(self.g)).astype(y.dtype) for y in found
+            ]
             found += pulled_back(leaves, ys, vs, **options)
             if how == "plain":
                 found += function.jvp(function.xs, self.tangents)
