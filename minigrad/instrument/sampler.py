@@ -94,8 +94,10 @@ class Sampler:
         finally:
             if stop.locked():
                 stop.release()
-            self._stop = self._ended = None
             self._restore()
+            self._stop = self._ended = (
+                None  # last: where Ctrl-C came before, a further call goes on
+            )
 
     def leave(self) -> None:
         """In a forked child, which has no such thread."""

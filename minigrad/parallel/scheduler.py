@@ -71,7 +71,8 @@ class Scheduler:
         self.stopped = False
         self.failed: list[tuple[int, BaseException]] = []
         self.interrupt: BaseException | None = None
-        self.idle = self.inside = 0
+        self.idle = 0
+        self.inside: set[int] = set()  # threads in their loop; an interrupt may leave it anywhere
         self.lanes: list[Lane] = []
         self.caller = threading.get_ident()
         self.modes = modes.state.all()
@@ -128,14 +129,16 @@ class Scheduler:
 
     def _loop(self) -> None:
         """The loop of each thread: run ready places until all are done or one has failed."""
-        with self.lock:
-            lane = Lane(len(self.lanes))
-            self.lanes.append(lane)
-            self.inside += 1
         started = perf_counter_ns()
-        here = threading.get_ident() == self.caller
+        me = threading.get_ident()
+        here = me == self.caller
         small: list[int] = []  # ready, and to be run by this thread
+        lane = Lane(0)
         try:
+            with self.lock:
+                lane.lane = len(self.lanes)
+                self.lanes.append(lane)
+                self.inside.add(me)
             with nullcontext() if here else _modes_of(self.modes):
                 while (i := self._next(small, lane)) is not None:
                     self._do(i, small, lane)
@@ -145,7 +148,7 @@ class Scheduler:
         finally:
             lane.alive = perf_counter_ns() - started
             with self.lock:
-                self.inside -= 1
+                self.inside.discard(me)
 
     def _next(self, small: list[int], lane: Lane) -> int | None:
         """The rank of a place to run; waits for one; None when there will be no more."""
@@ -163,7 +166,7 @@ class Scheduler:
                     return heapq.heappop(self.ready)[1]
                 if small:
                     return small.pop()
-                if self.idle + 1 == self.inside:
+                if self.idle + 1 == len(self.inside):
                     self.stopped = True
                     self.changed.notify_all()
                     raise RuntimeError("parallel backward: no place is ready; please report this")

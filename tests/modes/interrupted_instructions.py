@@ -3,6 +3,7 @@
 import contextlib
 import dis
 import functools
+import gc
 import json
 import os
 import random as pythons
@@ -141,6 +142,8 @@ def now():
         "buffer": np.getbufsize(),
         "accelerated": mg.is_accelerated(),
         "Ctrl-C": signal.getsignal(signal.SIGINT),
+        "switch interval": sys.getswitchinterval(),
+        "collector": list(gc.callbacks),
         "derived": derived._values.blocks,
         "detail": report.detail_wanted(),
         "model": [(p.data.tolist(), type(p)) for p in MODEL.parameters()],
