@@ -230,6 +230,6 @@ def _in_words(op: Any, rule: Rule, given: list[str]) -> str | None:
         return None
     try:
         found = rule.fn(*map(_Word, given))
-    except TypeError:  # arithmetic that a word does not have
+    except Exception:  # arithmetic that a word does not have, or an error of the rule's own
         return None
     return found.text if type(found) is _Word else None

@@ -37,6 +37,7 @@ def test_a_rule_of_one_step_is_written_as_words(rule, source):
         lambda g, b: g if b == 0 else -g,
         lambda g, b: g if b > 0 else -g,
         lambda g, b: np.add(g, 0),
+        lambda g: 1 / 0,
         lambda g, k: g if k is None else -g,
     ],
 )
