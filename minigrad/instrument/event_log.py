@@ -109,7 +109,10 @@ class event_log:
         self._phase = "active"
         if not 0 <= sample_ms < 60_000:
             raise ValueError(f"event_log: sample_ms should be milliseconds, got {sample_ms!r}")
-        self._sampler = Sampler(self._sampled, self._lines.threads.number_of, sample_ms)
+        told = weakref.WeakMethod(self._sampled)  # no cycle: a dropped log is freed at once
+        self._sampler = Sampler(
+            lambda s: (tell := told()) and tell(s), self._lines.threads.number_of, sample_ms
+        )
         self._kept = KeptGraphs(self._others.append)
         self._wide = WideSources()
 

@@ -343,6 +343,6 @@ def test_of_several_threads_the_page_says_whose_time_its_bar_divides(opened, mad
             thread.join()
     path = tmp_path / "threads.html"
     path.write_text(report_of(str(log), PEAKS).page("threads"))
-    said = "of the thread that did most"
+    said = "of the main thread"
     assert said in opened(path).locator("#parts").inner_text()
     assert said not in opened(made).locator("#parts").inner_text()
