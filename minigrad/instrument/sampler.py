@@ -31,8 +31,8 @@ from ..backends.threads import identity
 
 PERIOD_MS = 5.0
 _LONG_COLLECTION = 1_000_000  # ns of a garbage collection that is told
-# Seconds until a thread that runs Python gives way. With Python's 5 ms a sample would be taken where
-# a thread lets others run by itself, not where it spends its time.
+# Seconds until a thread that runs Python gives way. With 5 ms, as Python has it, a sample is taken
+# where a thread lets others run by itself, not where it spends its time.
 _SWITCH = 0.0005
 _ENDS = 1.0  # s in which the thread ends, if Ctrl-C has not come before it began
 _DEEPEST = 40  # frames of the user's in a sample
