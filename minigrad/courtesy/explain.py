@@ -251,9 +251,9 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         said = f"{op.name}{unexpected}{name}"
     devices = {device_of(x) for x in arrays_in(args)}
     if len(devices) > 1:
-        places = " and ".join(sorted(devices))
+        listed = " and ".join(sorted(devices))
         new = DeviceError(
-            f"{call}: the arguments lie on different devices, {places}; move one with x.to(device)",
+            f"{call}: the arguments lie on different devices, {listed}; move one with x.to(device)",
             devices=tuple(sorted(devices)),
         )
         new.__cause__, new.explained = error, True  # type: ignore[attr-defined]

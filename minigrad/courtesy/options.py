@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.dtypes import is_truth
 
-_BY_NAME = sys.maxsize  # the place of what cannot be given by position
+_BY_NAME = sys.maxsize  # the position of what cannot be given by position
 
 
 class Options:
@@ -24,9 +24,9 @@ class Options:
 
     def __init__(self, fn: Callable):
         parameters = enumerate(inspect.signature(fn).parameters.values())
-        found = [(_place(i, p), p.name, _kind(p.annotation)) for i, p in parameters]
-        self.found = [(place, name, kind) for place, name, kind in found if kind]
-        self.first = min((place for place, *_ in self.found), default=_BY_NAME)
+        found = [(_position(i, p), p.name, _kind(p.annotation)) for i, p in parameters]
+        self.found = [(position, name, kind) for position, name, kind in found if kind]
+        self.first = min((position for position, *_ in self.found), default=_BY_NAME)
 
     def check(self, called: str, args: tuple, kwargs: dict[str, Any]) -> None:
         """Refuse what is given for an option and is not of its kind."""
@@ -46,7 +46,7 @@ def held(called: str, name: str, value: Any, kind: Any) -> None:
         raise TypeError(f"{called}: {name} must be {wanted}, got {value!r:.60}")
 
 
-def _place(i: int, p: inspect.Parameter) -> int:
+def _position(i: int, p: inspect.Parameter) -> int:
     return _BY_NAME if p.kind is p.KEYWORD_ONLY else i
 
 

@@ -321,7 +321,7 @@ class Elsewhere:
         raise no_such_name("a tensor", self.name)
 
 
-_PLACES = (
+_NAMESPACES = (
     "linalg", "special", "func", "nn.functional", "nn", "optim", "fft", "data", "amp", "nn.utils",
     "nn.utils.parametrize", "nn.utils.rnn", "nn.init", "optim.lr_scheduler", "optim.swa_utils",
     "distributed",
@@ -334,12 +334,12 @@ def _elsewhere(name: str) -> str | None:
 
     if name in vars(minigrad):
         return f"mg.{name}"
-    for place in _PLACES:
+    for namespace in _NAMESPACES:
         room = minigrad
-        for part in place.split("."):
+        for part in namespace.split("."):
             room = getattr(room, part)
         if name in getattr(room, "__all__", ()):
-            return f"mg.{place}.{name}"
+            return f"mg.{namespace}.{name}"
     function = getattr(np, name, None)
     known = callable(function) and function in numpy_table
     return f"np.{name}, which takes tensors" if known else None

@@ -45,7 +45,7 @@ class FunctionCall(InTransforms, Primitive):
 
     # the same for all calls of a kind
     function: Any
-    places: list[int]  # of the tensors among the arguments
+    positions: list[int]  # of the tensors among the arguments
     others: list[int]
     argument_names: list[str]
     sets_up: bool  # whether the class has a setup_context
@@ -58,13 +58,13 @@ class FunctionCall(InTransforms, Primitive):
 
     is_over = False
     contexts: tuple[Context, ...] = ()  # of the runs so far
-    plain: dict[int, Any] | None = None  # results that are not tensors, by place
+    plain: dict[int, Any] | None = None  # results that are not tensors, by position
 
     def __init__(self, args: tuple):
         recording = modes.state.recording
         given, counts, pattern, bit = [], [], 0, 1  # as a plain call has them (function_quick.py)
-        for place in self.places:
-            x = args[place]
+        for position in self.positions:
+            x = args[position]
             counts.append(getrefcount(x._data))  # before anything of this call refers to it
             given.append(x)
             if x.level:
@@ -90,8 +90,8 @@ class FunctionCall(InTransforms, Primitive):
         found = cls.patterns.get(pattern)
         if found is None:
             slots = [i for i in range(cls.arity) if pattern >> i & 1]
-            places = {cls.places[slot] for slot in slots}
-            found = slots, tuple([place in places for place in range(len(cls.args))])
+            positions = {cls.positions[slot] for slot in slots}
+            found = slots, tuple([position in positions for position in range(len(cls.args))])
             cls.patterns[pattern] = found
         return found
 
@@ -162,7 +162,7 @@ class FunctionCall(InTransforms, Primitive):
         if not (Context.settle(ctx, tensors, results, ys) and self.plainly) and True in self.needs:
             ctx._sample = sample_of(arrays, not self.plainly)
         if plain:
-            ctx.plain_places = tuple(plain)
+            ctx.plain_positions = tuple(plain)
         return tuple(ys) if self.outputs else ys[0]
 
     def _with_setup(self, ctx: Context, *args: Any) -> Any:
@@ -175,8 +175,8 @@ class FunctionCall(InTransforms, Primitive):
         if not self.others:
             return [*tensors]
         args = [*self.args]
-        for place, x in zip(self.places, tensors, strict=True):
-            args[place] = x
+        for position, x in zip(self.positions, tensors, strict=True):
+            args[position] = x
         return args
 
     def _parted(self, y: Any) -> tuple[list, dict[int, Any]]:
@@ -203,7 +203,7 @@ class FunctionCall(InTransforms, Primitive):
         elif not _equal(plain, self.plain):
             raise RuleError(
                 f"{self.name}.forward returned {plain} for one example of vmap and {self.plain} "
-                "for another, as {place: result that is not a tensor}; these are not batched: "
+                "for another, as {position: result that is not a tensor}; these are not batched: "
                 "return tensors, or the same for every example",
                 op=self.name,
             )
@@ -255,13 +255,14 @@ class FunctionCall(InTransforms, Primitive):
 
 def kind_of(function: Any, pattern: tuple[bool, ...]) -> type[FunctionCall]:
     """The class of the calls of a Function with tensors where the pattern has True."""
-    places = [i for i, is_tensor in enumerate(pattern) if is_tensor]
+    positions = [i for i, is_tensor in enumerate(pattern) if is_tensor]
     names = _names_of(function, len(pattern))
     known = {
         "name": function.__name__, "called": function.__name__, "__name__": function.__name__,
-        "__doc__": function.__doc__, "function": function, "places": places, "arity": len(places),
+        "__doc__": function.__doc__, "function": function, "positions": positions,
+        "arity": len(positions),
         "others": [i for i, is_tensor in enumerate(pattern) if not is_tensor],
-        "argument_names": names, "arrays": tuple([names[i] for i in places]),
+        "argument_names": names, "arrays": tuple([names[i] for i in positions]),
         "plainly": reads_arguments_alone(function.backward) and reads_arguments_alone(function.jvp)
         if function.defines("jvp") else reads_arguments_alone(function.backward),
         "verdicts": {}, "sets_up": function.defines("setup_context"), "patterns": {},

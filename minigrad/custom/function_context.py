@@ -12,7 +12,7 @@ from ..tensor_api.inplace import seen_by_x_alone
 from ..tensor_api.tensor import Tensor
 from .shown import as_tensor, read_only
 
-Place = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th saved tensor
+Role = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th saved tensor
 
 
 class Context:
@@ -37,12 +37,12 @@ class Context:
 
     # Before the forward says otherwise, and `settle` finds out; none of these is changed in place.
     _materialize = True
-    saved_places: tuple[Place, ...] = ()  # what each saved tensor is
+    saved_roles: tuple[Role, ...] = ()  # what each saved tensor is
     saves_what_no_graph_shows = False  # a floating tensor that is no input or output
     constant_outputs: frozenset[int] = frozenset()
     dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
     _sample: list | None = None  # of the inputs, where what backward reads cannot be told from code
-    plain_places: tuple = ()  # of the results that are not tensors, among all
+    plain_positions: tuple = ()  # of the results that are not tensors, among all
     _saved_forward: tuple | None = None
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
@@ -73,7 +73,7 @@ class Context:
         for i, x in enumerate(tensors):
             if x is not None and not isinstance(x, Tensor):
                 raise TypeError(
-                    f"{self._name}: ctx.{method} takes tensors, got {describe(x)} at place {i}; "
+                    f"{self._name}: ctx.{method} takes tensors, got {describe(x)} at position {i}; "
                     "keep anything else as an attribute: ctx.name = value"
                 )
 
@@ -124,9 +124,9 @@ class Context:
 
         Returns whether the forward did no more than save arguments and results.
         """
-        places = self.alone(inputs, results[0]) if len(results) == 1 else None
-        if places is not None:
-            self.saved_places, self._saved, self._inputs, self._given = places, (), (), ()
+        roles = self.alone(inputs, results[0]) if len(results) == 1 else None
+        if roles is not None:
+            self.saved_roles, self._saved, self._inputs, self._given = roles, (), (), ()
             return True
         refuse_taken(self)
         find = _Finder(inputs, results, ys, self.is_dirty)
@@ -134,8 +134,8 @@ class Context:
         if self._dirty:
             self.dirty_outputs = self._changed(inputs, ys)
         kept = self._numbered(find)
-        self.saved_places = tuple([find(x) or ("other", i) for i, x in enumerate(kept)])
-        self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
+        self.saved_roles = tuple([find(x) or ("other", i) for i, x in enumerate(kept)])
+        self._others = {i: kept[i].data for kind, i in self.saved_roles if kind == "other"}
         if self._others:
             self.saves_what_no_graph_shows = any(
                 is_differentiable(array.dtype) for array in self._others.values()
@@ -145,7 +145,7 @@ class Context:
         self._dirty = self._constant = ()
         return False
 
-    def alone(self, inputs: Any, y: Any) -> tuple[Place, ...] | None:
+    def alone(self, inputs: Any, y: Any) -> tuple[Role, ...] | None:
         """What was saved, where a forward of one result has only saved it or arguments, each once.
 
         None where it has done more, or returned something else than a floating tensor.
@@ -158,8 +158,8 @@ class Context:
                 return _FIRST
             if saved[0] is y:
                 return _RESULT
-        places: tuple[Any, ...] = tuple([_place_of(x, inputs, y) for x in saved])
-        return None if None in places or len({*places}) < len(places) else places
+        roles: tuple[Any, ...] = tuple([_role_of(x, inputs, y) for x in saved])
+        return None if None in roles or len({*roles}) < len(roles) else roles
 
     def _find_constants(self, results: list, ys: list) -> None:
         constant = {id(y) for y in self._constant}
@@ -215,7 +215,7 @@ class Context:
         return tuple(
             [
                 inputs[i] if kind == "input" else ys[i] if kind == "output" else self._others[i]
-                for kind, i in self.saved_places
+                for kind, i in self.saved_roles
             ]
         )
 
@@ -225,7 +225,7 @@ class Context:
         vars(ctx).update(vars(self))
         tensors = [  # what is the class's own it may write into: a second backward notices
             as_tensor(x if kind == "other" else read_only(x))
-            for x, (kind, _) in zip(values, self.saved_places, strict=True)
+            for x, (kind, _) in zip(values, self.saved_roles, strict=True)
         ]
         order = self._order_forward if forward else self._order
         if order is None:
@@ -243,7 +243,7 @@ class Context:
         return self._saved
 
 
-def _place_of(x: Any, inputs: Any, y: Any) -> Place | None:
+def _role_of(x: Any, inputs: Any, y: Any) -> Role | None:
     """Which argument x is, or whether it is the result; None if neither."""
     for i, own in enumerate(inputs):
         if own is x:
@@ -251,8 +251,8 @@ def _place_of(x: Any, inputs: Any, y: Any) -> Place | None:
     return ("output", 0) if x is y else None
 
 
-_FIRST: tuple[Place, ...] = (("input", 0),)
-_RESULT: tuple[Place, ...] = (("output", 0),)
+_FIRST: tuple[Role, ...] = (("input", 0),)
+_RESULT: tuple[Role, ...] = (("output", 0),)
 _fresh = vars(Context(SimpleNamespace(name="", needs=(), given=[], counts=[]), []))
 _AT_FIRST = len(_fresh)
 _OWN = {*_fresh, *vars(Context)}  # attributes that are not a forward's
@@ -295,8 +295,8 @@ class _Finder:
     """Says which argument or result of a call a tensor is; None if neither."""
 
     def __init__(self, inputs: list, results: list, ys: list, is_dirty: Any):
-        self.of_tensor: dict[int, Place] = {}
-        self.of_memory: dict[int, Place] = {}
+        self.of_tensor: dict[int, Role] = {}
+        self.of_memory: dict[int, Role] = {}
         # the first that fits counts, an argument before a result, so they are entered from the end
         for i in range(len(results) - 1, -1, -1):
             self._enter(("output", i), results[i], ys[i])
@@ -304,14 +304,14 @@ class _Finder:
             if not is_dirty(inputs[i]):  # what was changed in place is the result from then on
                 self._enter(("input", i), inputs[i], inputs[i].data)
 
-    def _enter(self, place: Place, x: Any, array: Any) -> None:
-        self.of_tensor[id(x)] = self.of_memory[id(array)] = place
+    def _enter(self, role: Role, x: Any, array: Any) -> None:
+        self.of_tensor[id(x)] = self.of_memory[id(array)] = role
 
-    def __call__(self, x: Tensor, by_memory: bool = True) -> Place | None:
+    def __call__(self, x: Tensor, by_memory: bool = True) -> Role | None:
         """By the tensor itself; else by its memory, which x may share without being it.
 
         What has recorded history of its own (made under enable_grad, for a backward inside the
         backward) is not the constant that `x.detach()` returns.
         """
-        place = self.of_tensor.get(id(x))
-        return self.of_memory.get(id(x.data)) if place is None and by_memory else place
+        role = self.of_tensor.get(id(x))
+        return self.of_memory.get(id(x.data)) if role is None and by_memory else role

@@ -41,7 +41,7 @@ def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
         return False
     # numbers and texts among the other arguments may choose what the class does
     static = [x if isinstance(x, str | int | float | None) else type(x) for x in op.args]
-    key = rule, ctx.saved_places, *static
+    key = rule, ctx.saved_roles, *static
     if key not in op.verdicts:
         if not _finds_numbers(op, ctx, rule):
             return False
@@ -50,7 +50,7 @@ def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
             points += [_point(ctx._sample, 0.5, 1.5), _point(ctx._sample, 0.1, 0.6)]
 
         def run(xs: list) -> Run:
-            return _FunctionRun(op, ctx.saved_places, rule, xs)
+            return _FunctionRun(op, ctx.saved_roles, rule, xs)
 
         op.verdicts[key] = found_hidden(run, [xs for xs in points if xs is not None])
     return op.verdicts[key]
@@ -58,7 +58,7 @@ def hides(op: Any, ctx: Any, rule: str = "backward") -> bool:
 
 def _finds_numbers(op: Any, ctx: Any, rule: str) -> bool:
     """Whether anything that rule may read can be a number that was made of the inputs."""
-    if any(kind == "output" and i in ctx.constant_outputs for kind, i in ctx.saved_places):
+    if any(kind == "output" and i in ctx.constant_outputs for kind, i in ctx.saved_roles):
         return True
     read = [*own_attributes(ctx).values(), *read_outside(getattr(op.function, rule))]
     return any(map(holds_numbers, read))
@@ -81,26 +81,26 @@ def _point(sample: Sample, low: float = 0.0, high: float = 0.0) -> list | None:
 class _FunctionRun(Run):
     """A run of the class's forward, by a call of its own."""
 
-    def __init__(self, op: Any, places: tuple, rule: str, xs: list):
+    def __init__(self, op: Any, roles: tuple, rule: str, xs: list):
         self.op, self.rule = type(op)(tuple(op.filled([wrap(x) for x in xs]))), rule
         self.op.needs = op.needs
         y = self.op.forward(*xs)
         self.xs, self.ys = xs, y if isinstance(y, tuple) else (y,)
         self.ctx = ctx = self.op.contexts[-1]
-        if ctx.saved_places != places:
+        if ctx.saved_roles != roles:
             raise ValueError("the class does not save the same each time")
         self.values = ctx.looked_up(xs, y)
         self.visible = [
             kind == "input" or kind == "output" and i not in ctx.constant_outputs
-            for kind, i in places
+            for kind, i in roles
         ]
 
     def gradients(self, values: Any) -> list:
         backward = self.rule == "backward"
         ctx = self.ctx.at_use(values, self.op.needs, forward=not backward)
         likes = [*self.ys] if backward else self.op.filled(self.xs)
-        for place in self.ctx.plain_places if backward else ():
-            likes.insert(place, None)
+        for position in self.ctx.plain_positions if backward else ():
+            likes.insert(position, None)
         gs = [wrap(some(x)) if hasattr(x, "dtype") else None for x in likes]
         given = getattr(self.op.function, self.rule)(ctx, *gs)
         given = given if isinstance(given, tuple | list) else [given]

@@ -54,11 +54,11 @@ class FunctionPlan:
     @property
     def names(self) -> tuple[str, ...]:
         """What `Node.saved` holds, in order."""
-        names = tuple([self._name(place) for place in self.ctx.saved_places])
+        names = tuple([self._name(position) for position in self.ctx.saved_roles])
         return (*names, "depends on") if self.behind else names
 
-    def _name(self, place: tuple) -> str:
-        kind, i = place
+    def _name(self, position: tuple) -> str:
+        kind, i = position
         if kind == "output":
             return f"y[{i}]" if self.op.outputs else "y"
         return self.op.arrays[i] if kind == "input" else f"saved_tensors[{i}]"
@@ -80,7 +80,7 @@ class FunctionPlan:
     def linked(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
         producers = dict(zip(self.slots, node.parents, strict=True))
         values = list(node.saved)
-        for at, (kind, i) in enumerate(self.ctx.saved_places):
+        for at, (kind, i) in enumerate(self.ctx.saved_roles):
             if kind == "output":
                 values[at] = tensor(
                     values[at], port_of(node, i, values[at]) if self.op.outputs else node
@@ -104,7 +104,7 @@ class FunctionPlan:
         if self.ctx.constant_outputs and not op.outputs:
             return [None] * len(self.slots)
         # where hidden, gradients are detached, and differentiating them is made an error (sealed)
-        behind = saved.pop() if len(saved) > len(self.ctx.saved_places) else ()
+        behind = saved.pop() if len(saved) > len(self.ctx.saved_roles) else ()
         gs = self._materialized(g) if op.outputs else [g]
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved))
         cut = (recorded or len(behind) > 0) and self.hides()
@@ -114,7 +114,9 @@ class FunctionPlan:
         seen = [detached(v) for v in gs] if apart else gs
         shown = [as_tensor(read_only(v)) for v in seen]
         before = versions.last_write
-        given = self._backward(ctx, with_plain(shown, dict.fromkeys(self.ctx.plain_places)), apart)
+        given = self._backward(
+            ctx, with_plain(shown, dict.fromkeys(self.ctx.plain_positions)), apart
+        )
         if versions.last_write != before:
             self._refuse_written(seen, before)
         contributions = returned(self._checked(given), shown, seen)
@@ -164,14 +166,14 @@ class FunctionPlan:
                 f"({', '.join(op.argument_names)}), None for what has none",
                 op=op.name,
             )
-        for place, c in enumerate(given):
-            if c is not None and place not in op.places:
+        for position, c in enumerate(given):
+            if c is not None and position not in op.positions:
                 raise RuleError(
-                    f"{op.name}.backward returned a gradient for {op.argument_names[place]!r}, "
+                    f"{op.name}.backward returned a gradient for {op.argument_names[position]!r}, "
                     "which is not a tensor; return None for it",
-                    op=op.name, argument=op.argument_names[place], given_shape=np.shape(c),
+                    op=op.name, argument=op.argument_names[position], given_shape=np.shape(c),
                 )  # fmt: skip
-        return [self._conforming(given[op.places[slot]], slot) for slot in self.slots]
+        return [self._conforming(given[op.positions[slot]], slot) for slot in self.slots]
 
     def _conforming(self, c: Any, slot: int) -> Any:
         if c is None:
@@ -204,8 +206,8 @@ def _broadcasts(shape: tuple, to: tuple) -> bool:
 def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
     """All results of a forward, or cotangents for them: what is not a tensor back in its place."""
     parts = [*tensors]
-    for place, part in sorted((plain or {}).items()):
-        parts.insert(place, part)
+    for position, part in sorted((plain or {}).items()):
+        parts.insert(position, part)
     return parts
 
 

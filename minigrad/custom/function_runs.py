@@ -24,7 +24,7 @@ def saved_by_runs(op: Any, ctx: Context, inputs: Any, y: Any) -> tuple:
     runs = op.contexts[-prod(sizes) :] if prod(sizes) else ()
     _require_alike(op, ctx, runs)
     values = list(ctx.looked_up(inputs, y))
-    for at, (kind, i) in enumerate(ctx.saved_places):
+    for at, (kind, i) in enumerate(ctx.saved_roles):
         if kind == "other":
             values[at] = _batch(op, [run._others[i] for run in runs], kinds, sizes)
     return tuple(values)
@@ -64,7 +64,7 @@ def _require_alike(op: Any, ctx: Context, runs: Any) -> None:
     own = own_attributes(ctx)
     for run in runs:
         others = own_attributes(run)
-        if run.saved_places != ctx.saved_places or run._order != ctx._order:
+        if run.saved_roles != ctx.saved_roles or run._order != ctx._order:
             raise RuleError(
                 f"{op.name}.forward saved other things for one example of vmap than for another; "
                 "save the same in every run, or give the class a static method vmap",

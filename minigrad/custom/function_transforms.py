@@ -24,7 +24,7 @@ class InTransforms:
     arity: int
     function: Any
     arrays: tuple[str, ...]
-    places: list[int]
+    positions: list[int]
     args: list[Any]
     given: Any
     needs: tuple[bool, ...]
@@ -62,13 +62,13 @@ class InTransforms:
         saved = saved_by_runs(self, self.ctx, xs, y)
         ctx = self.ctx.at_use(saved, self.needs, forward=True)
         tangents: list[Any] = [None] * len(self.args)
-        for place, x, t in zip(self.places, xs, ts, strict=True):
+        for position, x, t in zip(self.positions, xs, ts, strict=True):
             constant = t is None and is_differentiable(raw(x).dtype) and ctx._materialize
-            tangents[place] = as_tensor(np.zeros_like(x) if constant else read_only(t))
+            tangents[position] = as_tensor(np.zeros_like(x) if constant else read_only(t))
         pushed = self.function.jvp(ctx, *tangents)
         is_tuple = isinstance(y, tuple)
         pushed = list(pushed) if several(pushed) else [pushed]
-        ys, plain = y if is_tuple else (y,), self.ctx.plain_places
+        ys, plain = y if is_tuple else (y,), self.ctx.plain_positions
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
@@ -99,8 +99,8 @@ class InTransforms:
         """The class's own vmap, its results with the batch axis in front."""
         size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
         in_dims: list[int | None] = [None] * len(self.args)
-        for place, b in zip(self.places, batched, strict=True):
-            in_dims[place] = 0 if b else None
+        for position, b in zip(self.positions, batched, strict=True):
+            in_dims[position] = 0 if b else None
         kind = type(max(self.given, key=lambda x: x.level))
         info = VmapInfo(size, modes.state.randomness, kind)
         returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))

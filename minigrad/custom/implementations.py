@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends import device as places
+from ..backends import device as devices
 from ..backends.caches import Cache
 from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
@@ -49,8 +49,8 @@ class ByDevice:
                         "one device first: x.to(device)",
                         devices=tuple(sorted((device, here))),
                     )
-        if places.several and device not in (None, "cpu"):
-            places.require_current(device)
+        if devices.several and device not in (None, "cpu"):
+            devices.require_current(device)
         return self.chosen(device or "cpu")(*arrays, **params)
 
     def chosen(self, device: str) -> Callable:

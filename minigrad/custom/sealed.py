@@ -33,9 +33,9 @@ def sealed(primitive: Any, name: str, what: str, c: Any, behind: tuple) -> Tenso
     return as_tensor(c) * seal(array_module(raw(c)).ones((), raw(c).dtype), *behind)
 
 
-def stand_in(place: Any) -> np.ndarray:
-    """A broadcast zero of the shape and dtype of a place in the graph."""
-    return np.broadcast_to(np.zeros((), place.dtype), place.shape)
+def stand_in(vertex: Any) -> np.ndarray:
+    """A broadcast zero of the shape and dtype of a vertex in the graph."""
+    return np.broadcast_to(np.zeros((), vertex.dtype), vertex.shape)
 
 
 def batch_in_front(y: Any, axis: int | None, size: int) -> Any:

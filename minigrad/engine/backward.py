@@ -33,12 +33,12 @@ def run_backward(
     engine: Any = "serial",
     **options: Any,
 ) -> None:
-    """One backward from {place: cotangent}; an error before the walk leaves all as it was.
+    """One backward from {vertex: cotangent}; an error before the walk leaves all as it was.
 
     reach, wanted and the options are those of a Pass; wanted may also be a function of the order.
     """
-    list_places, walk = way_of(engine)
-    order = list_places(cotangents)
+    list_vertices, walk = way_of(engine)
+    order = list_vertices(cotangents)
     release = not (create_graph if retain_graph is None else retain_graph)
     if callable(wanted):
         wanted = wanted(order)

@@ -65,8 +65,8 @@ def _input_of(node: Any, parent: Any) -> str:
 
 def _name_of(node: Any, parent: Any) -> str | None:
     names = [node.op.arrays[i] for i in node.plan.slots] if not node.op.variadic else []
-    place = next((i for i, x in enumerate(node.parents) if x is parent), -1)
-    return names[place] if 0 <= place < len(names) else None
+    position = next((i for i, x in enumerate(node.parents) if x is parent), -1)
+    return names[position] if 0 <= position < len(names) else None
 
 
 def require_array(c: Any, parent: Any, node: Any) -> None:

@@ -43,7 +43,7 @@ class ArrayError(MinigradError):
 class GraphReleasedError(ArrayError, RuntimeError):
     """A second backward reached a node whose saved arrays were already freed.
 
-    op, number, shape, dtype   of the node: the op's name, its place in the order of making
+    op, number, shape, dtype   of the node: the op's name, its position in the order of making
     """
 
     op: str | None = None

@@ -1,14 +1,14 @@
 """The graph that a forward leaves behind: nodes, leaves, ports, and the walk over them.
 
-A node stands for one call of an op. Its `parents` receive what its rules return, in order. A parent
-is one of three kinds of *place* (the word used below and in engine/ for any of them). All three
-have `number`, `parents`, `shape` and `dtype`, which is all that walks and engines read:
+A node stands for one call of an op. Its `parents` receive what its rules return, in order. The
+graph has three kinds of *vertex*, and a parent is one of them. All three have `number`, `parents`,
+`shape` and `dtype`, which is all that walks and engines read:
 
 - `Node`   the call that made a tensor;
 - `Leaf`   a tensor the user made with requires_grad=True; its gradient ends in `.grad`;
 - `Port`   one output of an op that has several.
 
-Places are numbered as they are made. A call is made after the calls that made its inputs, so in
+Vertices are numbered as they are made. A call is made after the calls that made its inputs, so in
 order of decreasing number every consumer comes before its producers. That is a valid backward
 order, found without following edges.
 """
@@ -55,7 +55,7 @@ class Node:
 def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
     """A node for one call of `op`; None if no input needs a gradient.
 
-    `nodes` holds the place of each input, or None; `arrays` are the inputs and the result. Sets
+    `nodes` holds the vertex of each input, or None; `arrays` are the inputs and the result. Sets
     plan, parents and saved; the caller sets what is left (number, op, origin, shape, dtype).
     """
     pattern, bit = 0, 1
@@ -136,8 +136,8 @@ def reachable(roots: Iterable) -> list:
     """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
     seen = set(roots)
     found = list(seen)
-    for place in found:  # the list grows during the loop
-        for parent in place.parents:
+    for vertex in found:  # the list grows during the loop
+        for parent in vertex.parents:
             if parent not in seen:
                 seen.add(parent)
                 found.append(parent)
@@ -146,7 +146,7 @@ def reachable(roots: Iterable) -> list:
 
 
 def backward_order(roots: Iterable) -> list:
-    """The reachable places, newest first, each leaf directly after its last consumer.
+    """The reachable vertices, newest first, each leaf directly after its last consumer.
 
     So a leaf, however old it is, is visited as soon as its gradient is complete, in the middle of
     a backward.
@@ -154,10 +154,10 @@ def backward_order(roots: Iterable) -> list:
     return with_leaves(reachable(roots))
 
 
-def with_leaves(places: list) -> list:
-    """backward_order for places that are given oldest first, with the leaves at any position."""
-    waiting = {place for place in places if type(place) is Leaf}
-    nodes = [place for place in places if type(place) is not Leaf]
+def with_leaves(vertices: list) -> list:
+    """backward_order for vertices that are given oldest first, with the leaves at any position."""
+    waiting = {vertex for vertex in vertices if type(vertex) is Leaf}
+    nodes = [vertex for vertex in vertices if type(vertex) is not Leaf]
     order: list = []
     for i, node in enumerate(nodes):
         if not waiting:
@@ -168,6 +168,6 @@ def with_leaves(places: list) -> list:
                 waiting.remove(parent)
                 order.append(parent)
         order.append(node)
-    order += [leaf for leaf in places if leaf in waiting]  # leaves that are roots themselves
+    order += [leaf for leaf in vertices if leaf in waiting]  # leaves that are roots themselves
     order.reverse()
     return order

@@ -26,11 +26,11 @@ def way_of(engine: Any) -> tuple[Callable[[dict], list], Callable[["Pass"], None
 class Pass:
     """What a walk needs to know.
 
-    order         the places to visit, as backward_order gives them
-    cotangents    {place: what has arrived}: at first the seeds; walks use it up
-    reach         called as reach(place, g), once, for each leaf (or wanted place) that a gradient
+    order         the vertices to visit, as backward_order gives them
+    cotangents    {vertex: what has arrived}: at first the seeds; walks use it up
+    reach         called as reach(vertex, g), once, for each leaf (or wanted vertex) that a gradient
                   reaches, with the total in an array that nobody else can see
-    wanted        None: every leaf; else these places
+    wanted        None: every leaf; else these vertices
     leads         with wanted: serial.leading_to(order, wanted), the only nodes that run, and their
                   plans
     release       free each node's saved arrays as soon as it has run

@@ -89,8 +89,8 @@ def interpreted_vjp(
         known["g"] = g.conj() if conjugate else g
         found: dict[int, Any] = {}
         if shortcut is not None and not conjugate:
-            places, several = shortcut
-            found = dict(zip(places, several.fed(known) or ()))
+            positions, several = shortcut
+            found = dict(zip(positions, several.fed(known) or ()))
         for i, rule in enumerate(rules):
             if i not in found:
                 c = None if rule is None else rule.fed(known)

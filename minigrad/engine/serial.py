@@ -44,7 +44,7 @@ def _kind(g: Any) -> str:
 
 
 def walk(work: Pass) -> None:
-    """Run one backward, with its hooks, if any, run at each place."""
+    """Run one backward, with its hooks, if any, run at each vertex."""
     order: Iterable = work.order
     if work.hooks is not None:
         order = work.hooks.around(work.order, work.cotangents)
@@ -107,14 +107,14 @@ def into_slot(cotangents: dict, port: Port, g: Any) -> None:
 
 
 def leading_to(order: list, wanted: set) -> dict:
-    """{place: plan} for the places from which a path leads to one in `wanted`.
+    """{vertex: plan} for the vertices from which a path leads to one in `wanted`.
 
     Where some of a node's parents lead nowhere, the plan is Plan.part: without their rules.
     """
     leads: dict = {}
-    for place in reversed(order):
-        reached = [parent in wanted or parent in leads for parent in place.parents]
+    for vertex in reversed(order):
+        reached = [parent in wanted or parent in leads for parent in vertex.parents]
         if any(reached):
-            plan = place.plan if type(place) is Node else None
-            leads[place] = plan if plan is None or all(reached) else plan.part(tuple(reached))
+            plan = vertex.plan if type(vertex) is Node else None
+            leads[vertex] = plan if plan is None or all(reached) else plan.part(tuple(reached))
     return leads

@@ -23,13 +23,13 @@ of a class of one result, called with a tensor x, the code is
         before = versions.last_write
         try:
             y = inside_forward(function.forward, ctx, t0, x1)
-            places = ctx.alone((t0,), y) if versions.last_write == before else None
-            if places is None:
+            roles = ctx.alone((t0,), y) if versions.last_write == before else None
+            if roles is None:
                 return call.ended(ctx, (t0,), (v0,), before, y)
         except Exception as error:
             raise explain(error, call, call.given, {})
         # wrap
-        ctx.saved_places, ctx._saved, ctx._inputs, ctx._given = places, (), (), ()
+        ctx.saved_roles, ctx._saved, ctx._inputs, ctx._given = roles, (), (), ()
         call.given, call.is_over = (), True
         y = y._data
         result = new(Tensor)
@@ -74,40 +74,40 @@ _KNOWN = {
 
 def plain_call(kind: Any) -> Callable[[tuple], Any]:
     """The function of the arguments of a call of this kind."""
-    places, count = kind.places, len(kind.args)
-    if not places:
+    positions, count = kind.positions, len(kind.args)
+    if not positions:
         return lambda args: kind(args).run()
 
     def each(template: str) -> str:
-        return in_tuple([template.format(i=i) for i in places])
+        return in_tuple([template.format(i=i) for i in positions])
 
     everything = ", ".join([f"x{i}" for i in range(count)])
-    handed = ", ".join([f"t{i}" if i in places else f"x{i}" for i in range(count)])
-    levels = " or ".join(["modes.active", *[f"x{i}.level" for i in places]])
-    needed = " | ".join([f"(n{i} is not None) << {bit}" for bit, i in enumerate(places)])
-    full = (1 << len(places)) - 1
+    handed = ", ".join([f"t{i}" if i in positions else f"x{i}" for i in range(count)])
+    levels = " or ".join(["modes.active", *[f"x{i}.level" for i in positions]])
+    needed = " | ".join([f"(n{i} is not None) << {bit}" for bit, i in enumerate(positions)])
+    full = (1 << len(positions)) - 1
     lines = ["def call(args):", f" [{everything}] = args"]
     lines += [f" if {levels}:", "  return kind(args).run()", " call = new(kind)"]
     lines += [f" call.counts = {each('getrefcount(x{i}._data)')}", f" call.given = {each('x{i}')}"]
-    lines += [f" v{i}, n{i} = x{i}._data, x{i}.node" for i in places]
+    lines += [f" v{i}, n{i} = x{i}._data, x{i}.node" for i in positions]
     lines += [f" pattern = {needed}", " call.needs = kind.needed(pattern)[1]"]
     if kind.others:
-        kept = ", ".join(["None" if i in places else f"x{i}" for i in range(count)])
+        kept = ", ".join(["None" if i in positions else f"x{i}" for i in range(count)])
         lines += [f" call.args = [{kept}]"]
     for i in kind.others:
         lines += [f" if type(x{i}) in (list, tuple):", f"  call.refuse_tensors({i})"]
-    for i in places:
+    for i in positions:
         lines += [f" t{i} = new(Tensor)", f" t{i}._data, t{i}.node, t{i}._grad = v{i}, None, None"]
     inputs, arrays = each("t{i}"), each("v{i}")
     forward = "call._with_setup" if kind.sets_up else "function.forward"
     lines += [f" call.contexts = (ctx := Context(call, {inputs}),)"]
     lines += [" before = versions.last_write", " try:"]
     lines += [f"  y = inside_forward({forward}, ctx, {handed})"]
-    lines += [f"  places = ctx.alone({inputs}, y) if versions.last_write == before else None"]
-    lines += ["  if places is None:"]
+    lines += [f"  roles = ctx.alone({inputs}, y) if versions.last_write == before else None"]
+    lines += ["  if roles is None:"]
     lines += [f"   return call.ended(ctx, {inputs}, {arrays}, before, y)"]
     lines += [" except Exception as error:", "  raise explain(error, call, call.given, {})"]
-    lines += [" ctx.saved_places, ctx._saved, ctx._inputs, ctx._given = places, (), (), ()"]
+    lines += [" ctx.saved_roles, ctx._saved, ctx._inputs, ctx._given = roles, (), (), ()"]
     lines += [" call.given, call.is_over = (), True", " y = y._data", " result = new(Tensor)"]
     lines += [" result._data, result.node, result._grad = y, None, None", " if pattern:"]
     if not kind.plainly:
@@ -116,7 +116,7 @@ def plain_call(kind: Any) -> Callable[[tuple], Any]:
     parents = each("n{i}") if full == 1 else f"{each('n{i}')} if pattern == {full} else {some}"
     lines += ["  node = Node()", "  node.plan = plan = FunctionPlan(call, pattern)"]
     lines += [f"  node.parents = {parents}"]
-    saved = in_tuple([*[f"v{i}" for i in places], "y"])
+    saved = in_tuple([*[f"v{i}" for i in positions], "y"])
     lines += [f"  node.saved = plan.save({saved}, {{}}, (), pattern)"]
     lines += ["  node.number, node.op, node.origin = next_number(), call, None"]
     lines += ["  node.shape, node.dtype = y.shape, y.dtype", "  result.node = node"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ops.blocked import axes_of, piecewise
 
-PASSED = object()  # in the place of a rule: the contribution is g itself
+PASSED = object()  # instead of a rule: the contribution is g itself
 MOST = 6  # arrays that what is put off may be made of: their blocks share a cache
 
 
@@ -23,18 +23,18 @@ class BlockRule(NamedTuple):
 
     y may be g itself.
 
-    places    which of the saved values these are
-    scales    whether g is no more than multiplied or divided, once
+    positions  which of the saved values these are
+    scales     whether g is no more than multiplied or divided, once
     """
 
     fn: Callable
     fill: Callable
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     scales: bool
 
     def of(self, saved: Sequence) -> list:
         """The values that the rule reads."""
-        return [saved[k] for k in self.places]
+        return [saved[k] for k in self.positions]
 
 
 # -- what is put off -----------------------------------------------------------------------------
@@ -137,19 +137,19 @@ class LargePull:
     """`plan.pull_large`: called as (g, saved, put_off), it returns what `pull` would.
 
     g        an array, or a PutOff
-    put_off  the contributions that are put off, by place
+    put_off  the contributions that are put off, by position
     """
 
     def __init__(self, rules: list):
         """For each parent a BlockRule, PASSED, or None where there is no contribution."""
         self.rules = rules
-        self.places = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
+        self.positions = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
 
     def __call__(self, g: Any, saved: Any, put_off: Mapping[int, PutOff] | None = None) -> list:
         found: list = [g if rule is PASSED else None for rule in self.rules]
         for i, c in (put_off or {}).items():
             found[i] = c
-        now = [i for i in self.places if found[i] is None]
+        now = [i for i in self.positions if found[i] is None]
         if now:
             rules = [self.rules[i] for i in now]
             for i, c in zip(now, contributions(rules, g, [*saved]), strict=True):
@@ -172,7 +172,7 @@ class LargePull:
         rule = self.rules[i]
         if not isinstance(rule, BlockRule) or g.dtype != dtype:
             return None
-        if isinstance(g, PutOff) and len(self.places) > 1:
+        if isinstance(g, PutOff) and len(self.positions) > 1:
             return None
         once = _without_repeats(g, saved, rule.scales)
         later = Contribution(rule, once, rule.of(saved), g.shape, dtype)

@@ -137,10 +137,10 @@ def pull_written_out(
                 lines.append(" if g.size >= NOTABLE:")
                 lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
         if shortcut is not None:
-            places, rule = shortcut
+            positions, rule = shortcut
             known["shortcut"] = rule.run
             given = ", ".join([value[name] for name in rule.names])
-            found = {i: f"c{i}" for i in places}
+            found = {i: f"c{i}" for i in positions}
             lines.append(f" several = shortcut({given})")
             lines.append(" if several is not None:")
             lines.append(f"  [{', '.join(found.values())}] = several")
@@ -189,8 +189,8 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         names = known | _UFUNCS
         rule = compiled("rule", [f"def rule({given}):", f" return {call}"], names)
         fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
-        places = tuple([k for k, v in enumerate(saved) if v in read])
-        rules.append(BlockRule(rule, fill, places, ufunc is not None))
+        positions = tuple([k for k, v in enumerate(saved) if v in read])
+        rules.append(BlockRule(rule, fill, positions, ufunc is not None))
     return LargePull(rules)
 
 

@@ -1,11 +1,11 @@
 """x[index] and x[index] = v under vmap where integers in the index, or a mask that is the
 whole index, differ between examples.
 
-An index has one item for each axis: slices, None, and places (integers, arrays of them). The
-axes with places are brought in front and become one, whose entries are rows; the places become
-numbers of rows, which are arguments of take and put_along_axis, and so may differ. The slices and
-None are the same for all examples, and are applied before. A write to a mask is mg.where; what it
-would read has another length in each example.
+An index has one item for each axis: slices, None, and positions (integers, arrays of them). The
+axes with positions are brought in front and become one, whose entries are rows; the positions
+become numbers of rows, which are arguments of take and put_along_axis, and so may differ. The
+slices and None are the same for all examples, and are applied before. A write to a mask is
+mg.where; what it would read has another length in each example.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ __all__ = ["EachIndex", "each_index"]
 
 
 def each_index(index: Any) -> "EachIndex | EachMask | None":
-    """The index, if it is a mask, or made of places, slices, None and an Ellipsis alone."""
+    """The index, if it is a mask, or made of positions, slices, None and an Ellipsis alone."""
     mask: Any = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if hasattr(mask, "dtype") and mask.dtype.kind == "b":
         return EachMask(mask)
-    items = [_as_place(item) for item in (index if isinstance(index, tuple) else (index,))]
-    known = all(item is None or isinstance(item, slice | _ELLIPSIS) or _is_place(item)
+    items = [_as_position(item) for item in (index if isinstance(index, tuple) else (index,))]
+    known = all(item is None or isinstance(item, slice | _ELLIPSIS) or _is_position(item)
                 for item in items)  # fmt: skip
     return EachIndex(items) if known else None
 
@@ -37,20 +37,20 @@ def each_index(index: Any) -> "EachIndex | EachMask | None":
 _ELLIPSIS = type(Ellipsis)
 
 
-def _as_place(item: Any) -> Any:
+def _as_position(item: Any) -> Any:
     """A list of integers as an array of them."""
     numbers = isinstance(item, list) and all(isinstance(i, int | np.integer) for i in item)
     return np.asarray(item, np.intp) if numbers and bool not in map(type, item) else item
 
 
-def _is_place(item: Any) -> bool:
+def _is_position(item: Any) -> bool:
     if isinstance(item, bool | int):
         return not isinstance(item, bool)
     return hasattr(item, "dtype") and item.dtype.kind in "iu"
 
 
 class EachIndex:
-    """An index some of whose places differ from example to example."""
+    """An index some of whose positions differ from example to example."""
 
     def __init__(self, items: Sequence):
         self.items = items
@@ -58,23 +58,23 @@ class EachIndex:
     def read(self, x: Any) -> Any:
         """x[index]; IndexError beyond an axis, in any example."""
         rows = _Rows(x, self.items)
-        found = ops.take(rows.values, rows.places, axis=0)
+        found = ops.take(rows.values, rows.positions, axis=0)
         return ops.moveaxis(found, source=rows.front, destination=rows.middle)
 
     def write(self, x: Any, value: Any) -> Any:
-        """A copy of x with x[index] = value; of two writes to one place the last wins."""
+        """A copy of x with x[index] = value; of two writes to one position the last wins."""
         rows, value = _Rows(x, self.items), _there(value, x)
         shape = rows.values.shape
-        count = prod(rows.places.shape)
-        places = ops.reshape(rows.places, shape=(count, *(1,) * (len(shape) - 1)))
+        count = prod(rows.positions.shape)
+        positions = ops.reshape(rows.positions, shape=(count, *(1,) * (len(shape) - 1)))
         value = ops.reshape(rows.fitted(value), shape=(count, *shape[1:]))
-        written = ops.put_along_axis(rows.values, places, value, axis=0)
+        written = ops.put_along_axis(rows.values, positions, value, axis=0)
         return ops.setitem(x, rows.back(written), index=rows.basic)
 
     def add(self, x: Any, value: Any) -> Any:
         """x with value added at x[index]; repeats add up."""
         rows = _Rows(x, self.items)
-        added = ops.take_dx(rows.fitted(value), rows.places, axis=0, shape=rows.values.shape)
+        added = ops.take_dx(rows.fitted(value), rows.positions, axis=0, shape=rows.values.shape)
         return x + ops.getitem_dx(rows.back(added), index=rows.basic, shape=x.shape)
 
 
@@ -86,14 +86,14 @@ class EachMask:
 
     def read(self, x: Any) -> Any:
         raise TransformError(
-            f"x[mask] inside vmap: as many elements as the mask {describe(self.mask)} has places "
-            "that are true, so the results of the examples would differ in shape; "
+            f"x[mask] inside vmap: as many elements as the mask {describe(self.mask)} has "
+            "positions that are true, so the results of the examples would differ in shape; "
             "mg.where(mask, x, other) keeps the shape (0 in a sum, -mg.inf in a maximum), and "
-            "x[mask] = v and mg.setitem can write one v to all these places"
+            "x[mask] = v and mg.setitem can write one v to all these positions"
         )
 
     def write(self, x: Any, value: Any) -> Any:
-        """A copy of x with x[mask] = value, where value is the same for all places of the mask."""
+        """A copy of x with x[mask] = value, the same value at all positions of the mask."""
         mask, value = self._fitted(x, _there(value, x))
         return ops.where(mask, ops.astype(value, dtype=x.dtype, copy=False), x)
 
@@ -110,8 +110,8 @@ class EachMask:
         ahead = max(len(shape) - len(rest), 0)
         if shape[:ahead] != (1,) * ahead:
             raise TransformError(
-                f"x[mask] = v inside vmap: v, {describe(value)}, has a value for each place of the "
-                "mask, whose number differs from example to example; give one of shape "
+                f"x[mask] = v inside vmap: v, {describe(value)}, has a value for each position of "
+                "the mask, whose number differs from example to example; give one of shape "
                 f"{rest} for all of them, or write x = mg.where(mask, v, x) with a v like x"
             )
         if np.iscomplexobj(value) and x.dtype.kind != "c":
@@ -129,32 +129,33 @@ class _Rows:
     """x as rows, and which of them an index names.
 
     values   the rows, along the first axis of what the slices of the index leave of x
-    places   numbers of rows
-    front, middle   the axes of the places in what is read row by row, and in x[index]
-    basic    the index with a whole slice in place of each place
+    positions   numbers of rows
+    front, middle   the axes of the positions in what is read row by row, and in x[index]
+    basic    the index with a whole slice in place of each position
     """
 
     def __init__(self, x: Any, items: Sequence):
         items = _one_for_each_axis(x, items)
-        self.named = [k for k, item in enumerate(items) if _is_place(item)]
-        self.basic = tuple([slice(None) if _is_place(item) else item for item in items])
+        self.named = [k for k, item in enumerate(items) if _is_position(item)]
+        self.basic = tuple([slice(None) if _is_position(item) else item for item in items])
         sliced = ops.getitem(x, index=self.basic)
         count = len(self.named)
         named_first = ops.moveaxis(sliced, source=self.named, destination=range(count))
         self.shape = named_first.shape
         lengths, self.rest = self.shape[:count], self.shape[count:]
-        self.places = _numbered([items[k] for k in self.named], lengths)
+        self.positions = _numbered([items[k] for k in self.named], lengths)
         self.values = ops.reshape(named_first, shape=(prod(lengths), *self.rest))
-        # NumPy's rule: the axes of places that stand side by side stay there, else they come first
+        # NumPy's rule: the axes of positions that stand side by side stay there, else they come
+        # first
         side_by_side = self.named[-1] - self.named[0] == count - 1
         self.start = self.named[0] if side_by_side else 0
-        self.front = range(self.places.ndim)
-        self.middle = range(self.start, self.start + self.places.ndim)
+        self.front = range(self.positions.ndim)
+        self.middle = range(self.start, self.start + self.positions.ndim)
 
     def fitted(self, value: Any) -> Any:
-        """value, as it is assigned to x[index], with the axes of the places in front."""
+        """value, as it is assigned to x[index], with the axes of the positions in front."""
         start, rest = self.start, self.rest
-        shape = (*rest[:start], *self.places.shape, *rest[start:])
+        shape = (*rest[:start], *self.positions.shape, *rest[start:])
         ones = max(np.ndim(value) - len(shape), 0)  # x[i] = v ignores axes of length 1 before v's
         if ones and np.shape(value)[:ones] == (1,) * ones:
             value = ops.reshape(value, shape=np.shape(value)[ones:])
@@ -181,12 +182,14 @@ def _one_for_each_axis(x: Any, items: Sequence) -> list:
 
 
 def _numbered(items: Sequence, lengths: Sequence) -> Any:
-    """Places along several axes as numbers along the one that these become."""
+    """Positions along several axes as numbers along the one that these become."""
     number: Any = 0
     for k, (item, n) in enumerate(zip(items, lengths, strict=True)):
         values = np.asarray(item) if isinstance(item, int) else raw(item)
         if ((values < -n) | (values >= n)).any():
-            raise IndexError(f"x[index]: place {k} of the index is beyond its axis, of length {n}")
+            raise IndexError(
+                f"x[index]: position {k} of the index is beyond its axis, of length {n}"
+            )
         item = ops.astype(item if hasattr(item, "astype") else values, dtype=np.intp)  # int8 ends
         number = number * n + ops.where(item < 0, item + n, item)
     return number

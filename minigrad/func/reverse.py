@@ -156,7 +156,8 @@ def which(what: str, argnums: Any) -> int | tuple:
         return tuple(operator.index(i) for i in argnums)
     except TypeError:
         raise TransformError(
-            f"{what}: argnums is the place of an argument, 0 for the first, or a tuple of places; "
+            f"{what}: argnums is the position of an argument, 0 for the first, or a tuple of "
+            "positions; "
             f"got {describe(argnums)}"
         ) from None
 

@@ -107,16 +107,16 @@ def rebuild(tree: Any, values: Iterable) -> Any:
     made: list = []
     stack: list = [(tree, made, None)]  # a node, where it goes, its parts once it was opened
     while stack:
-        node, place, parts = stack.pop()
+        node, into, parts = stack.pop()
         if parts is not None:  # seen before: by now its parts are ready
-            place.append(_with_children(node, parts))
+            into.append(_with_children(node, parts))
             continue
         children = _children(node)
         if children is None:
-            place.append(next(values))
+            into.append(next(values))
         else:
             below: list = []
-            stack.append((node, place, below))
+            stack.append((node, into, below))
             stack.extend((child, below, None) for child in reversed(children))
     return made[0]
 

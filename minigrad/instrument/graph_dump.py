@@ -66,14 +66,14 @@ def graph_for(
     owner: str, tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
 ) -> dict[str, Any]:
     """graph_dict, with errors that name the function that was called."""
-    places, known, device = _asked(owner, tensors, names)
-    return {**document_of(reachable(places), places, known), "device": device}
+    vertices, known, device = _asked(owner, tensors, names)
+    return {**document_of(reachable(vertices), vertices, known), "device": device}
 
 
 def _asked(
     owner: str, tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
 ) -> tuple[list, Known, str]:
-    """The places of these tensors, what is known beside the graph, and the first one's device."""
+    """The vertices of these tensors, what is known beside the graph, and the first one's device."""
     roots = [tensors] if isinstance(tensors, Tensor) else tensors
     roots = list(roots) if isinstance(roots, Iterable) else [roots]
     for root in roots or [None]:
@@ -85,9 +85,9 @@ def _asked(
                 f"{owner}: there is no graph behind a value that requires no gradient; make "
                 "the inputs with requires_grad=True, and call it before leaving the forward"
             )
-    places = [root.node for root in roots]
+    vertices = [root.node for root in roots]
     values = {root.node: small_values(root) for root in roots}
-    return places, Known(values, named(owner, names)), roots[0].device
+    return vertices, Known(values, named(owner, names)), roots[0].device
 
 
 _PICTURES = (".svg", ".png", ".pdf", ".dot", ".mmd", ".html")
@@ -114,12 +114,12 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
         raise TypeError("dump_graph: the tensors come first, then the path")
     if said := no_graph_file(os.fspath(path)):
         raise ValueError(f"dump_graph: {said}")
-    places, known, device = _asked("dump_graph", tensors)
+    vertices, known, device = _asked("dump_graph", tensors)
     edges: list[tuple] = []
     with formats.written_whole(os.fspath(path)) as file:
-        head = {**formats.header(formats.GRAPH), "device": device, "roots": _ids(places)}
+        head = {**formats.header(formats.GRAPH), "device": device, "roots": _ids(vertices)}
         file.write(formats.json_text(head | {"backward": None})[:-1])
-        _write_list(file, "nodes", _node_records(reachable(places), known, edges))
+        _write_list(file, "nodes", _node_records(reachable(vertices), known, edges))
         _write_list(file, "edges", map(_edge_record, edges))
         file.write("}")
 
@@ -160,16 +160,16 @@ def _edge_record(edge: tuple) -> dict[str, int]:
     return dict(zip(("producer", "output", "consumer", "slot"), edge, strict=True))
 
 
-def _ids(places: Iterable) -> list[int]:
+def _ids(vertices: Iterable) -> list[int]:
     """The nodes' numbers, each once."""
-    return list(dict.fromkeys(_source(place)[0] for place in places))
+    return list(dict.fromkeys(_source(vertex)[0] for vertex in vertices))
 
 
-def _source(place: Any) -> tuple[int, int]:
+def _source(vertex: Any) -> tuple[int, int]:
     """(id of the producer, which of its outputs) of what an edge starts from."""
-    if place.__class__ is Port:
-        return place.parents[0].number, place.index
-    return place.number, 0
+    if vertex.__class__ is Port:
+        return vertex.parents[0].number, vertex.index
+    return vertex.number, 0
 
 
 def _slots(node: Any) -> list[int]:

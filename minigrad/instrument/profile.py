@@ -186,7 +186,7 @@ class profile(metaclass=CalledFirst):
         with self._lock:
             self._set_running(self._running + 1)
         if self.memory is not None:
-            leaves = [place for place in order if place.__class__ is Leaf]
+            leaves = [vertex for vertex in order if vertex.__class__ is Leaf]
             self._leaves[identity()] = leaves
 
     def graph_done(self, error: BaseException | None) -> None:

@@ -110,10 +110,10 @@ class autocast(metaclass=CalledFirst):
                 device = _only("device", device, given)
             elif given is not None:
                 dtype = _only("dtype", dtype, given)
-        place = _only("device", device, device_type)
-        self.device = None if place is None else str(place).partition(":")[0]
+        kind = _only("device", device, device_type)
+        self.device = None if kind is None else str(kind).partition(":")[0]
         if self.device not in (None, "cpu", "cuda"):
-            raise ValueError(f"autocast: there is no device {place!r}; use 'cpu' or 'cuda'")
+            raise ValueError(f"autocast: there is no device {kind!r}; use 'cpu' or 'cuda'")
         if dtype is None:
             dtype = "float16" if self.device == "cuda" else "bfloat16"
         self.dtype = resolve_dtype(dtype)

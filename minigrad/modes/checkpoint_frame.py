@@ -152,7 +152,7 @@ class Recorder(Saver):
         marks = self.marks.of(node, args) if frame.compares else {}
         if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
             node.saved = _Recomputed(node, frame, len(frame.trace))
-        outside = tuple([place.number for place in node.parents if place.number < frame.began])
+        outside = tuple([vertex.number for vertex in node.parents if vertex.number < frame.began])
         origin = events.capture_origin() if frame.debug else None
         frame.trace.append(Step(node.op.name, form(y), node.number, outside, marks, origin))
 
@@ -224,7 +224,7 @@ class Collector(Saver):
         """The numbers of the parents from outside. A leaf of the first run is none: a lazy layer
         makes its parameters there, and has them by now.
         """
-        outside = [place for place in node.parents if place.number < self.start]
+        outside = [vertex for vertex in node.parents if vertex.number < self.start]
         began = self.frame.began
         return tuple([p.number for p in outside if p.__class__ is not Leaf or p.number < began])
 

@@ -92,13 +92,13 @@ class Marks:
 
 
 @lru_cache(256)
-def _places(size: int) -> np.ndarray:
+def _sampled_positions(size: int) -> np.ndarray:
     """Spread over an array without a period that rows or blocks may have."""
     return (np.arange(1, _SAMPLE + 1) * 0.6180339887498949 % 1 * size).astype(np.intp)
 
 
 def _sample(x: np.ndarray) -> Sample:
-    taken = x.flat[_places(x.size)] if x.size > _SAMPLE else x.flatten()
+    taken = x.flat[_sampled_positions(x.size)] if x.size > _SAMPLE else x.flatten()
     return Sample((str(x.dtype), x.shape, taken))
 
 

@@ -13,7 +13,7 @@ _lock = Lock()
 
 
 class Claim:
-    """A running backward: its thread (None: several), its places, and whether it frees them.
+    """A running backward: its thread (None: several), its vertices, and whether it frees them.
 
     alone   it runs in this thread only; then a backward inside its hooks does not conflict
     ended   set before it is taken off the list: what Ctrl-C leaves there claims nothing
@@ -35,7 +35,7 @@ class Claim:
         return not self._nodes().isdisjoint(other._nodes())
 
     def _nodes(self) -> set[Any]:
-        return {place for place in self.order if place.__class__ is not Leaf}
+        return {vertex for vertex in self.order if vertex.__class__ is not Leaf}
 
 
 def register(mine: Claim) -> int:
@@ -61,7 +61,7 @@ def _refuse_conflict(mine: Claim) -> None:
                 "have saved are freed as they are used. Pass retain_graph=True to both backwards, "
                 "or run them one after the other, or compute the forward once in each thread. (A "
                 "hook of a backward with engine='parallel' counts as another thread.)",
-                ops=tuple(sorted({place.op.name for place in shared if hasattr(place, "op")})),
+                ops=tuple(sorted({vertex.op.name for vertex in shared if hasattr(vertex, "op")})),
                 threads=(mine.thread, other.thread),
             )
 

@@ -1,7 +1,7 @@
-"""Running hooks in a backward: those at each place, and those around a node's rules.
+"""Running hooks in a backward: those at each vertex, and those around a node's rules.
 
 The serial walk knows nothing of hooks: it iterates over the order. `Hooks.around` yields the same
-places, and runs a place's hooks just before and after it does.
+vertices, and runs a vertex's hooks just before and after it does.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,11 +26,11 @@ from .scopes import span
 
 def any_in(order: list) -> bool:
     """Whether a backward over this order has hooks to run."""
-    return any(getattr(place, "hooks", ()) for place in order)
+    return any(getattr(vertex, "hooks", ()) for vertex in order)
 
 
 class Hooks:
-    """The hooks of one backward, and what to do just before and after each place.
+    """The hooks of one backward, and what to do just before and after each vertex.
 
     wanted, leads   as in a Pass: hooks run only where this backward computes a gradient
     deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
@@ -47,34 +47,34 @@ class Hooks:
         self.arrived: dict[Any, Tensor] = {}  # leaf -> its gradient, a copy, for leaf_ready
         self.lock = Lock()
         self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
-        self.several = _MultiGrads([place for place in order if place in self.reached])
+        self.several = _MultiGrads([vertex for vertex in order if vertex in self.reached])
 
     def around(self, order: list, cotangents: dict) -> Iterator:
-        """The places of `order`, each with its hooks run just before and after it is handed out."""
-        for place in order:
-            if self.stands_at(place):
-                g = self.before(place, cotangents.pop(place, None))
+        """The vertices of `order`; the hooks of each run just before and after it is handed out."""
+        for vertex in order:
+            if self.stands_at(vertex):
+                g = self.before(vertex, cotangents.pop(vertex, None))
                 if g is not None:
-                    cotangents[place] = g
+                    cotangents[vertex] = g
                 del g  # so that only `cotangents` holds what has arrived
-            yield place
-            if place.__class__ is Leaf:
-                self.after(place)
+            yield vertex
+            if vertex.__class__ is Leaf:
+                self.after(vertex)
 
-    def stands_at(self, place: Any) -> bool:
-        """Whether hooks run at this place, in this backward."""
-        has_hooks = getattr(place, "hooks", ()) or (
-            self.leaf_ready is not None and place.__class__ is Leaf
+    def stands_at(self, vertex: Any) -> bool:
+        """Whether hooks run at this vertex, in this backward."""
+        has_hooks = getattr(vertex, "hooks", ()) or (
+            self.leaf_ready is not None and vertex.__class__ is Leaf
         )
-        return bool(has_hooks) and place in self.reached
+        return bool(has_hooks) and vertex in self.reached
 
-    def before(self, place: Any, g: Any) -> Any:
-        """The total at the place after its tensor hooks; None where no gradient came."""
+    def before(self, vertex: Any, g: Any) -> Any:
+        """The total at the vertex after its tensor hooks; None where no gradient came."""
         if g is not None:
-            g = _total(place, g)
-        self.several.arrive(place, g)
-        if g is not None and self.leaf_ready is not None and place.__class__ is Leaf:
-            self.arrived[place] = g if isinstance(g, Tensor) else Tensor(g.copy())
+            g = _total(vertex, g)
+        self.several.arrive(vertex, g)
+        if g is not None and self.leaf_ready is not None and vertex.__class__ is Leaf:
+            self.arrived[vertex] = g if isinstance(g, Tensor) else Tensor(g.copy())
         return g
 
     def after(self, leaf: Any) -> None:
@@ -119,11 +119,11 @@ def _run(fn: Callable, *args: Any) -> Any:
         raise HookError(f"the hook {name} raised StopIteration; catch it there") from error
 
 
-def _total(place: Any, g: Any) -> Any:
+def _total(vertex: Any, g: Any) -> Any:
     """The total g after the tensor hooks; stored for tensors that retain their gradient."""
-    for fn in hooks.of(place, "total"):
-        g = _replaced(g, _run(fn, _shown(g)), f"a hook of {place!r}")
-    for ref in hooks.of(place, "retain"):
+    for fn in hooks.of(vertex, "total"):
+        g = _replaced(g, _run(fn, _shown(g)), f"a hook of {vertex!r}")
+    for ref in hooks.of(vertex, "retain"):
         tensor = ref()
         if tensor is not None:
             recorded = isinstance(g, Tensor)
@@ -171,17 +171,17 @@ def _node_hooks(node: Any, inputs: list, outputs: list) -> list:
 class _MultiGrads:
     """The multi-grad hooks of one backward, and which gradients each still waits for."""
 
-    def __init__(self, places: list):
+    def __init__(self, vertices: list):
         self.missing: dict[Any, int] = {}
         self.arrived: dict[Any, list] = {}
-        for place in places:
-            for shared, _ in hooks.of(place, "multi"):
+        for vertex in vertices:
+            for shared, _ in hooks.of(vertex, "multi"):
                 self.missing[shared] = self.missing.get(shared, 0) + 1
                 self.arrived[shared] = [None] * shared.count
 
-    def arrive(self, place: Any, g: Any) -> None:
-        """Note the gradient of a place; call the hooks that now have all of theirs."""
-        for shared, i in hooks.of(place, "multi"):
+    def arrive(self, vertex: Any, g: Any) -> None:
+        """Note the gradient of a vertex; call the hooks that now have all of theirs."""
+        for shared, i in hooks.of(vertex, "multi"):
             if shared not in self.missing:
                 continue  # registered during this backward, or done with
             self.missing[shared] -= 1

@@ -1,9 +1,9 @@
-"""Hooks: functions that a backward calls at a place of the graph (a Node, Port or Leaf).
+"""Hooks: functions that a backward calls at a vertex of the graph (a Node, Port or Leaf).
 
-They are kept at the place itself, in a slot that stays unset until the first hook, as the keys of a
-dictionary: in the order in which they came, and each added or removed in the same time however many
-there are. Who runs them takes a list of them first, so a hook may remove itself or add others. The
-order is always the same. At an inner tensor:
+They are kept at the vertex itself, in a slot that stays unset until the first hook, as the keys of
+a dictionary: in the order in which they came, and each added or removed in the same time however
+many there are. Who runs them takes a list of them first, so a hook may remove itself or add others.
+The order is always the same. At an inner tensor:
 
     tensor hooks, as registered → retain_grad → multi-grad hooks → node prehooks → the op's rules
     → node hooks
@@ -28,13 +28,13 @@ from ..engine.errors import about, describe
 from ..engine.graph import Node, Port
 from ..errors import HookError
 
-registered = 0  # hooks added and not removed; those whose place has died still count
+registered = 0  # hooks added and not removed; those whose vertex has died still count
 _lock = Lock()
 running = Local()  # .afterwards: functions to call when the current backward has ended
 
 
 class Hook:
-    """One function at one place. `kind` says when it runs: see the two orders above."""
+    """One function at one vertex. `kind` says when it runs: see the two orders above."""
 
     __slots__ = ("kind", "fn")
 
@@ -51,19 +51,19 @@ class HookHandle:
 
     is_entered = False
 
-    def __init__(self, placed: list[tuple[Any, Hook]]):
-        self._placed = [(weakref.ref(place), hook) for place, hook in placed]
+    def __init__(self, attached: list[tuple[Any, Hook]]):
+        self._attached = [(weakref.ref(vertex), hook) for vertex, hook in attached]
 
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
         global registered
         with _lock:
-            while self._placed:
-                ref, hook = self._placed[-1]
-                place = ref()
-                if place is not None:
-                    place.hooks.pop(hook, None)
-                self._placed.pop()
+            while self._attached:
+                ref, hook = self._attached[-1]
+                vertex = ref()
+                if vertex is not None:
+                    vertex.hooks.pop(hook, None)
+                self._attached.pop()
                 registered -= 1  # Ctrl-C in between leaves one too many, which costs time alone
 
     def __copy__(self) -> "HookHandle":
@@ -81,18 +81,18 @@ class HookHandle:
         self.remove()
 
 
-def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
-    """Put hooks (place, kind, fn) where they belong; one handle removes them all."""
+def add(attached: list[tuple[Any, str, Any]]) -> HookHandle:
+    """Put hooks (vertex, kind, fn) where they belong; one handle removes them all."""
     global registered
-    for _, kind, fn in placed:
+    for _, kind, fn in attached:
         require_function(fn[0].fn if kind == "multi" else fn)
-    made = [(place, Hook(kind, fn)) for place, kind, fn in placed]
+    made = [(vertex, Hook(kind, fn)) for vertex, kind, fn in attached]
     handle, count = HookHandle(made), len(made)
     with _lock:
         registered += count
         try:
-            for place, hook in made:
-                _put(place, hook)
+            for vertex, hook in made:
+                _put(vertex, hook)
         except BaseException:  # Ctrl-C: nobody would have the handle
             handle.remove()
             raise
@@ -105,17 +105,18 @@ def require_function(fn: Any) -> None:
         raise TypeError(f"a hook is a function of the gradient, got {fn!r}")
 
 
-def _put(place: Any, hook: Hook) -> None:
-    """Add a hook behind the others of its place."""
-    if not hasattr(place, "hooks"):
-        place.hooks = {}
-    place.hooks[hook] = None
+def _put(vertex: Any, hook: Hook) -> None:
+    """Add a hook behind the others of its vertex."""
+    if not hasattr(vertex, "hooks"):
+        vertex.hooks = {}
+    vertex.hooks[hook] = None
 
 
 def keep_retaining(tensor: Any, old: Any, new: Any) -> None:
-    """Move a tensor's retain_grad from the place `old` to `new`, its place after an in-place write.
+    """Move a tensor's retain_grad from the vertex `old` to `new`, its vertex after an in-place
+    write.
 
-    Its other hooks stay at the old place, with the value that they were registered for.
+    Its other hooks stay at the old vertex, with the value that they were registered for.
     """
     moved = [hook for hook in at(old) if _retains(hook, tensor)]
     if moved and new is not old:
@@ -138,30 +139,30 @@ def call_after_backward(fn: Callable[[], None]) -> None:
         afterwards.append(fn)
 
 
-def at(place: Any) -> list[Hook]:
-    """The hooks at a place, in the order in which they were registered."""
-    return list(getattr(place, "hooks", ()))
+def at(vertex: Any) -> list[Hook]:
+    """The hooks at a vertex, in the order in which they were registered."""
+    return list(getattr(vertex, "hooks", ()))
 
 
-def of(place: Any, kind: str) -> list:
-    """The functions of this kind at a place, in the order in which they were registered."""
-    return [hook.fn for hook in at(place) if hook.kind == kind]
+def of(vertex: Any, kind: str) -> list:
+    """The functions of this kind at a vertex, in the order in which they were registered."""
+    return [hook.fn for hook in at(vertex) if hook.kind == kind]
 
 
-def _before_rules(place: Any, fn: Callable) -> HookHandle:
+def _before_rules(vertex: Any, fn: Callable) -> HookHandle:
     """fn(gradients of the results) before the rules run; it may return others, as a tuple.
 
     Results that were not used have None.
     """
-    return add([(_producer(place), "pre", fn)])
+    return add([(_producer(vertex), "pre", fn)])
 
 
-def _after_rules(place: Any, fn: Callable) -> HookHandle:
+def _after_rules(vertex: Any, fn: Callable) -> HookHandle:
     """fn(gradients of the inputs, gradients of the results) after the rules have run.
 
     It may return other gradients of the inputs, as a tuple. Only inputs that need one count.
     """
-    return add([(_producer(place), "post", fn)])
+    return add([(_producer(vertex), "post", fn)])
 
 
 # What `y.grad_fn` offers: hooks around the rules of one recorded call.
@@ -169,9 +170,9 @@ Node.register_prehook = Port.register_prehook = _before_rules
 Node.register_hook = Port.register_hook = _after_rules
 
 
-def _producer(place: Any) -> Any:
+def _producer(vertex: Any) -> Any:
     """The node itself; the node that a port belongs to."""
-    return place.parents[0] if hasattr(place, "index") else place
+    return vertex.parents[0] if hasattr(vertex, "index") else vertex
 
 
 class TensorHooks:
@@ -187,13 +188,13 @@ class TensorHooks:
 
         The gradient may not be changed in place: it is a read-only view.
         """
-        return add([(_place(self, "register_hook"), "total", fn)])
+        return add([(_vertex_of(self, "register_hook"), "total", fn)])
 
     def retain_grad(self) -> None:
         """Keep this inner tensor's gradient in `.grad` too, as a leaf does."""
-        place = _place(self, "retain_grad")
+        vertex = _vertex_of(self, "retain_grad")
         if not self.is_leaf and not self.retains_grad:
-            add([(place, "retain", weakref.ref(self))])
+            add([(vertex, "retain", weakref.ref(self))])
 
     @property
     def retains_grad(self) -> bool:
@@ -238,12 +239,12 @@ def register_multi_grad_hook(tensors: Sequence, fn: Callable, mode: str = "all")
             f"register_multi_grad_hook takes several tensors, [a, b], got {describe(tensors)}; "
             "x.register_hook is for one, model.parameters() has those of a module"
         )
-    places = [_place(x, "register_multi_grad_hook") for x in tensors]
-    shared = MultiGrad(len(places), fn, mode)
-    return add([(place, "multi", (shared, i)) for i, place in enumerate(places)])
+    vertices = [_vertex_of(x, "register_multi_grad_hook") for x in tensors]
+    shared = MultiGrad(len(vertices), fn, mode)
+    return add([(vertex, "multi", (shared, i)) for i, vertex in enumerate(vertices)])
 
 
-def _place(x: Any, method: str) -> Any:
+def _vertex_of(x: Any, method: str) -> Any:
     if not hasattr(x, "node"):
         raise TypeError(f"{method} takes tensors, got {describe(x)}")
     if x.node is None:
@@ -256,11 +257,11 @@ def _place(x: Any, method: str) -> Any:
 
 
 def _leaf(x: Any, method: str) -> Any:
-    place = _place(x, method)
+    vertex = _vertex_of(x, method)
     if not x.is_leaf:
         raise HookError(
-            f"{method} is for leaves; {describe(x)} is the result of {place!r}. Use "
+            f"{method} is for leaves; {describe(x)} is the result of {vertex!r}. Use "
             "register_hook for its gradient, and retain_grad() to keep it in .grad.",
             **about(x),
         )
-    return place
+    return vertex

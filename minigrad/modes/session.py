@@ -248,27 +248,27 @@ def _from_node(node: Any) -> weakref.ref | None:
     """
     waiting = [node]
     while waiting:
-        place = waiting[-1]
-        unknown = [] if _is_known(place) else [p for p in place.parents if not _is_known(p)]
+        vertex = waiting[-1]
+        unknown = [] if _is_known(vertex) else [p for p in vertex.parents if not _is_known(p)]
         if unknown:
             waiting += unknown
             continue
         waiting.pop()
-        if not _is_known(place):
-            found = [ref for p in place.parents if _if_open(ref := _known(p)) is not None]
-            _of_nodes[place] = found[0] if found else None
+        if not _is_known(vertex):
+            found = [ref for p in vertex.parents if _if_open(ref := _known(p)) is not None]
+            _of_nodes[vertex] = found[0] if found else None
     return _known(node)
 
 
-def _is_known(place: Any) -> bool:
-    return place.__class__ is Leaf or place in _of_nodes
+def _is_known(vertex: Any) -> bool:
+    return vertex.__class__ is Leaf or vertex in _of_nodes
 
 
-def _known(place: Any) -> weakref.ref | None:
+def _known(vertex: Any) -> weakref.ref | None:
     """What is remembered of a node; of a leaf, what its tensor says while that is alive."""
-    tensor = place.tensor() if place.__class__ is Leaf else None
+    tensor = vertex.tensor() if vertex.__class__ is Leaf else None
     owner = _owners.get(id(tensor)) if tensor is not None else None
-    return _of_nodes.get(place) if owner is None else owner[1]
+    return _of_nodes.get(vertex) if owner is None else owner[1]
 
 
 def _enter(number: int) -> None:

@@ -16,7 +16,7 @@ class Lane:
     rules    inside derivative rules and hooks, and in handing over gradients
     cpu      of that, the time this thread computed (measured with detail alone, else 0): the rest
              waited for the interpreter's lock or a processor
-    sums     adding what has arrived for a place
+    sums     adding what has arrived for a vertex
     waited   for a node to become ready; over: at last, when none came any more
     locked   for the scheduler's own lock
     alive    from its first look for work to its last
@@ -40,7 +40,7 @@ class Report:
     decision       what ran and why, as text
     engine         "parallel", or "serial" where that was the better choice
     workers        threads asked for; lanes: those that took part
-    nodes, heavy   places of the graph, and those that may go to another thread
+    nodes, heavy   vertices of the graph, and those that may go to another thread
     work, span     the sum of all costs, and that of the longest path
     blas_threads   threads of BLAS during this backward; None where threadpoolctl is not installed
     blas_outside   and before it
@@ -69,7 +69,7 @@ def last_report() -> Report | None:
 
 @contextmanager
 def detailed() -> Iterator[None]:
-    """Inside, this thread's parallel backwards also measure what each place computes (Lane.cpu)."""
+    """Inside, this thread's parallel backwards also measure the time of each vertex (Lane.cpu)."""
     before = detail_wanted()
     with ended_by(lambda: setattr(_local, "detail", before)):
         _local.detail = True

@@ -1,4 +1,4 @@
-"""The scheduler of the parallel backward: which thread runs which place when, and ordered sums.
+"""The scheduler of the parallel backward: which thread runs which vertex when, and ordered sums.
 
 parallel.py states what it guarantees.
 """
@@ -23,7 +23,7 @@ from .work import Estimate
 
 
 class Sum:
-    """What arrives at one place that has several consumers, to be added in their order.
+    """What arrives at one vertex that has several consumers, to be added in their order.
 
     turns   the number of consumers
     parts   turn -> what the consumer of that turn has sent, while it is not added yet
@@ -51,14 +51,14 @@ class Sum:
 class Scheduler:
     """One parallel backward.
 
-    links      for each place its parents: (rank, turn, slots), rank being the index in the order
-    sums       for each place with several consumers, its Sum
-    ready      a heap of (−priority, rank) of places that any thread may run
-    small      for each place whether it stays with the thread that has made it ready
-    offered    for each small place whether other threads may take it while that thread has another
+    links      for each vertex its parents: (rank, turn, slots), rank being the index in the order
+    sums       for each vertex with several consumers, its Sum
+    ready      a heap of (−priority, rank) of vertices that any thread may run
+    small      for each vertex whether it stays with the thread that has made it ready
+    offered    for each small vertex whether other threads may take it while that thread has another
                one to go on with. False here: threads that all run small rules only compete for the
                interpreter lock (StreamScheduler differs)
-    lanes      what each thread did; all is done when their node counts add up to the places
+    lanes      what each thread did; all is done when their node counts add up to the vertices
     stopped    nothing new may begin (an error, Ctrl-C)
     """
 
@@ -83,13 +83,13 @@ class Scheduler:
     def _link(self) -> None:
         """Count consumers and give each its turn."""
         order = self.work.order
-        rank = {place: i for i, place in enumerate(order)}
+        rank = {vertex: i for i, vertex in enumerate(order)}
         turns = [0] * len(order)
         self.links: list[list[tuple[int, int, list[int]]]] = []
-        for place in order:
+        for vertex in order:
             links: list[tuple[int, int, list[int]]] = []
             slots: dict[int, list[int]] = {}
-            for slot, parent in enumerate(place.parents):
+            for slot, parent in enumerate(vertex.parents):
                 i = rank.get(parent)
                 if i in slots:
                     slots[i].append(slot)
@@ -128,7 +128,7 @@ class Scheduler:
             del first, others
 
     def _loop(self) -> None:
-        """The loop of each thread: run ready places until all are done or one has failed."""
+        """The loop of each thread: run ready vertices until all are done or one has failed."""
         started = perf_counter_ns()
         me = threading.get_ident()
         here = me == self.caller
@@ -142,7 +142,7 @@ class Scheduler:
             with nullcontext() if here else _modes_of(self.modes):
                 while (i := self._next(small, lane)) is not None:
                     self._do(i, small, lane)
-        except BaseException as error:  # Ctrl-C between places
+        except BaseException as error:  # Ctrl-C between vertices
             self._stop()
             self.interrupt = error
         finally:
@@ -151,7 +151,7 @@ class Scheduler:
                 self.inside.discard(me)
 
     def _next(self, small: list[int], lane: Lane) -> int | None:
-        """The rank of a place to run; waits for one; None when there will be no more."""
+        """The rank of a vertex to run; waits for one; None when there will be no more."""
         if small and not self.stopped and not self._large_first():
             return small.pop()
         started, waited = perf_counter_ns(), 0
@@ -169,7 +169,7 @@ class Scheduler:
                 if self.idle + 1 == len(self.inside):
                     self.stopped = True
                     self.changed.notify_all()
-                    raise RuntimeError("parallel backward: no place is ready; please report this")
+                    raise RuntimeError("parallel backward: no vertex is ready; please report this")
                 self.idle += 1
                 started = perf_counter_ns()
                 try:
@@ -180,9 +180,9 @@ class Scheduler:
                     lane.waited, waited = lane.waited + spent, waited + spent
 
     def _large_first(self) -> bool:
-        """Whether to run a large place before small ones, because a thread is still asleep.
+        """Whether to run a large vertex before small ones, because a thread is still asleep.
 
-        Rules of small places ask for the interpreter lock again before a woken thread has got it,
+        Rules of small vertices ask for the interpreter lock again before a woken thread has got it,
         and may keep that thread out until all of them are done; a large rule leaves it the time.
         """
         if not self.idle and len(self.lanes) == self.workers:
@@ -198,10 +198,10 @@ class Scheduler:
             self.stopped = True
             self.changed.notify_all()
 
-    # -- one place -------------------------------------------------------------------------------
+    # -- one vertex -------------------------------------------------------------------------------
 
     def _do(self, i: int, small: list[int], lane: Lane) -> None:
-        """Run a place and pass on what it sends; count it as done in any case."""
+        """Run a vertex and pass on what it sends; count it as done in any case."""
         complete: list[int] = []  # parents that have received everything
         try:
             self._send(i, self._pull(i, lane), complete, lane)
@@ -215,13 +215,13 @@ class Scheduler:
         with self.lock:
             self.stopped = True
             if isinstance(error, KeyboardInterrupt) and threading.get_ident() == self.caller:
-                self.interrupt = error  # Ctrl-C is not the place's failure
+                self.interrupt = error  # Ctrl-C is not the vertex's failure
             else:
                 self.failed.append((i, error))
             self.changed.notify_all()
 
     def _hand_over(self, complete: list[int], small: list[int]) -> None:
-        """Keep ready small places, put others on the heap; wake as many threads as have work."""
+        """Keep ready small vertices, put others on the heap; wake as many threads as have work."""
         given = []
         for i in complete:
             if self.small[i] and not (small and self.offered[i]):
@@ -239,31 +239,31 @@ class Scheduler:
                     self.changed.notify(more)
 
     def _sent_by(self, i: int) -> Any:
-        """What a place sends to its parents, in their order, as serial.run; () for nothing."""
+        """What a vertex sends to its parents, in their order, as serial.run; () for nothing."""
         work = self.work
-        place = work.order[i]
-        kind = place.__class__
-        g = work.cotangents.pop(place, None)
+        vertex = work.order[i]
+        kind = vertex.__class__
+        g = work.cotangents.pop(vertex, None)
         hooks = work.hooks
-        if hooks is not None and hooks.stands_at(place):
+        if hooks is not None and hooks.stands_at(vertex):
             with hooks.lock:
-                g = hooks.before(place, g)
+                g = hooks.before(vertex, g)
         contributions: Any = ()
         if g is not None:
-            if kind is Leaf if work.wanted is None else place in work.wanted:
+            if kind is Leaf if work.wanted is None else vertex in work.wanted:
                 with nullcontext() if hooks is None else hooks.lock:
-                    work.reach(place, seam.private(g))
-            if kind is not Leaf and (work.leads is None or place in work.leads):
+                    work.reach(vertex, seam.private(g))
+            if kind is not Leaf and (work.leads is None or vertex in work.leads):
                 if kind is Port:
-                    return ((place, g),)
-                contributions = work.pull(place, g, work.plan_of(place))  # type: ignore[misc]
+                    return ((vertex, g),)
+                contributions = work.pull(vertex, g, work.plan_of(vertex))  # type: ignore[misc]
                 del g
                 if work.release:
-                    place.saved = None
-                contributions = _conformed(place, contributions)
+                    vertex.saved = None
+                contributions = _conformed(vertex, contributions)
         if kind is Leaf and hooks is not None:
             with hooks.lock:
-                hooks.after(place)
+                hooks.after(vertex)
         return contributions
 
     def _pull(self, i: int, lane: Lane) -> Any:
@@ -320,23 +320,23 @@ class Scheduler:
                     complete.append(parent)
 
     def _add(self, i: int, parts: list) -> None:
-        """Add parts, in order, to what has arrived at a place."""
-        cotangents, place = self.work.cotangents, self.work.order[i]
+        """Add parts, in order, to what has arrived at a vertex."""
+        cotangents, vertex = self.work.cotangents, self.work.order[i]
         parts.reverse()
         while parts:
             c = parts.pop()
             if c.__class__ is tuple:
                 serial.into_slot(cotangents, *c)
-            elif place in cotangents:
-                seam.add_into(cotangents, place, c)
+            elif vertex in cotangents:
+                seam.add_into(cotangents, vertex, c)
             else:
-                cotangents[place] = c
+                cotangents[vertex] = c
 
 
 def _attach(first: BaseException, others: list) -> None:
-    """Note the errors of other places on the one that is raised."""
-    for place, error in others:
-        first.add_note(f"{place!r} failed too: {type(error).__name__}: {error}")
+    """Note the errors of other vertices on the one that is raised."""
+    for vertex, error in others:
+        first.add_note(f"{vertex!r} failed too: {type(error).__name__}: {error}")
     if others:
         first.also_raised = tuple([error for _, error in others])  # type: ignore[attr-defined]
 

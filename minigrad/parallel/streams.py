@@ -9,8 +9,9 @@ Four rules make the result the serial engine's:
 2. At the end home waits for all streams. Only then the gradients are handed over (`reach`), in the
    serial order and from the calling thread: what a user holds belongs to home, as usual.
 3. CuPy's pool gives a freed block to the next array of the stream in which it was allocated, though
-   another stream may still read it. So what a place uses is kept until the device has passed the
-   mark behind that place; for at most BEHIND places a thread, then the host waits for the oldest.
+   another stream may still read it. So what a vertex uses is kept until the device has passed the
+   mark behind that vertex; for at most BEHIND vertices a thread, then the host waits for the
+   oldest.
 4. A borrowed stream belongs to one calling thread and its home for good. When that thread has used
    and freed a gradient, the next backward that may get its memory waits for home, and so for that.
 
@@ -40,7 +41,7 @@ from .scheduler import Scheduler
 from .work import Trial, trial_of
 
 _DEFAULT = 2  # addresses up to this one are CUDA's default streams, which cannot be captured
-BEHIND = 16  # places whose arrays a thread keeps for the device; bounds the memory that this costs
+BEHIND = 16  # vertices whose arrays a thread keeps for the device; bounds the memory it costs
 
 
 def scheduler_for(work: Pass, workers: int) -> type[Scheduler]:
@@ -55,7 +56,7 @@ def usable(work: Pass) -> bool:
         return False
     if not all(_here(g, cupy) for g in work.cotangents.values()):
         return False
-    if any(_elsewhere(place) for place in work.order):
+    if any(_elsewhere(vertex) for vertex in work.order):
         return False
     stream = cupy.cuda.get_current_stream()
     return stream.ptr <= _DEFAULT or not stream.is_capturing()
@@ -66,11 +67,11 @@ def _here(g: Any, cupy: Any) -> bool:
     return array_module(g) is cupy and g.device.id == cupy.cuda.Device().id
 
 
-def _elsewhere(place: Any) -> bool:
-    """Whether a place does what the graph does not tell, or takes its work to another device."""
-    if place.__class__ is not Node:
+def _elsewhere(vertex: Any) -> bool:
+    """Whether a vertex does what the graph does not tell, or takes its work to another device."""
+    if vertex.__class__ is not Node:
         return False
-    return isinstance(place.saved, Deferred) or place.op.name == "device_copy"
+    return isinstance(vertex.saved, Deferred) or vertex.op.name == "device_copy"
 
 
 # -- which streams ---------------------------------------------------------------------------------
@@ -216,8 +217,8 @@ def measured(work: Pass, workers: int, parallel: Callable[[Report], None]) -> No
 class StreamScheduler(Scheduler):
     """A Scheduler whose threads have streams of their own; see the module for the rules.
 
-    arrived   for each place the marks to wait for before what has arrived there is used
-    reached   gradients that are complete: (place, total), handed over at the end
+    arrived   for each vertex the marks to wait for before what has arrived there is used
+    reached   gradients that are complete: (vertex, total), handed over at the end
     """
 
     def __init__(self, work: Pass, *options: Any):
@@ -228,10 +229,10 @@ class StreamScheduler(Scheduler):
         self.reach, work.reach = work.reach, lambda *found: self.reached.append(found)
         self.seats: dict[int, Seat] = {}  # by thread
         self.home = _home(self.cupy)
-        # a chain stays in its stream, where it needs no waits: of what is ready because of a place
+        # a chain stays in its stream, where it needs no waits: of what is ready because of a vertex
         # its thread goes on with one, and offers the others
         self.small = [True] * len(work.order)
-        self.offered = [place.__class__ is not Leaf for place in work.order]
+        self.offered = [vertex.__class__ is not Leaf for vertex in work.order]
 
     def run(self, workers: int) -> None:
         """As a Scheduler does, between the moments at which all streams are at home."""
@@ -282,23 +283,23 @@ class StreamScheduler(Scheduler):
         """Hand over the gradients that are complete, in the serial order."""
         totals = dict(self.reached)
         self.reached.clear()
-        for place in self.work.order:
-            if place in totals:
-                g = totals.pop(place)  # the one name that private() asks for
-                self.reach(place, seam.private(g))
+        for vertex in self.work.order:
+            if vertex in totals:
+                g = totals.pop(vertex)  # the one name that private() asks for
+                self.reach(vertex, seam.private(g))
 
-    # -- one place -------------------------------------------------------------------------------
+    # -- one vertex -------------------------------------------------------------------------------
 
     def _sent_by(self, i: int) -> Any:
-        work, place = self.work, self.work.order[i]
-        if place.__class__ is Leaf:  # nothing to compute, so no stream waits for it before the end
-            g = work.cotangents.pop(place, None)
-            if g is not None and (work.wanted is None or place in work.wanted):
-                self.reached.append((place, g))
+        work, vertex = self.work, self.work.order[i]
+        if vertex.__class__ is Leaf:  # nothing to compute, so no stream waits for it before the end
+            g = work.cotangents.pop(vertex, None)
+            if g is not None and (work.wanted is None or vertex in work.wanted):
+                self.reached.append((vertex, g))
             return ()
         seat = self.seats[threading.get_ident()]
         seat.wait_for(self.arrived[i])
-        used = [place.saved, *_memory(work.cotangents.get(place))]
+        used = [vertex.saved, *_memory(work.cotangents.get(vertex))]
         try:
             return super()._sent_by(i)
         finally:
@@ -311,12 +312,12 @@ class StreamScheduler(Scheduler):
         super()._hand_over(complete, small)
 
     def _add(self, i: int, parts: list) -> None:
-        cotangents, place = self.work.cotangents, self.work.order[i]
-        if not parts or (len(parts) == 1 and place not in cotangents):
+        cotangents, vertex = self.work.cotangents, self.work.order[i]
+        if not parts or (len(parts) == 1 and vertex not in cotangents):
             return super()._add(i, parts)  # nothing is added yet: its mark is still to wait for
         seat = self.seats[threading.get_ident()]
         seat.wait_for(self.arrived[i])
-        used = [*_memory(cotangents.get(place)), *_memory(parts)]
+        used = [*_memory(cotangents.get(vertex)), *_memory(parts)]
         try:
             super()._add(i, parts)
         finally:

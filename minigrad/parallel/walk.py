@@ -1,23 +1,24 @@
-"""The parallel backward: places that do not depend on each other run at once, in several threads.
+"""The parallel backward: vertices that do not depend on each other run at once, in several threads.
 
-It gives the bits of the serial engine, whichever thread does what and when. Each place counts its
+It gives the bits of the serial engine, whichever thread does what and when. Each vertex counts its
 consumers, and each consumer has its turn among them in the serial order. What consumers send is
 added in that order, each part as soon as all before it have arrived (`scheduler.Sum`); after the
-last turn the place is ready. Ready places wait in a heap, the one with the longest path of work
-still ahead first. A place with too little work to be worth handing over is run by the thread that
+last turn the vertex is ready. Ready vertices wait in a heap, the one with the longest path of work
+still ahead first. A vertex with too little work to be worth handing over is run by the thread that
 made it ready, so chains of small nodes stay together. While a thread is still waking up, a large
-place goes before small ones: it releases the interpreter lock for long enough.
+vertex goes before small ones: it releases the interpreter lock for long enough.
 
 What may not happen:
-- a hang: a place counts as done in a `finally`, whatever its rules did; all state changes under one
-  lock, and a waiting thread is also woken by the end and by errors. The calling thread could do
-  everything alone (backends/pool.py), so no place waits for a thread to be free.
-- an error lost or changed: after an error nothing new begins. Of the places that failed, the error
-  of the first in serial order is raised unchanged; the others are in its notes and `also_raised`.
+- a hang: a vertex counts as done in a `finally`, whatever its rules did; all state changes under
+  one lock, and a waiting thread is also woken by the end and by errors. The calling thread could do
+  everything alone (backends/pool.py), so no vertex waits for a thread to be free.
+- an error lost or changed: after an error nothing new begins. Of the vertices that failed, the
+  error of the first in serial order is raised unchanged; the others are in its notes and
+  `also_raised`.
 - half a gradient: `reach` is called once for each leaf, with the total. Leaves that were complete
   before an error keep their new value, the others their old.
 
-Hooks run one at a time: at one place in their order, and a consumer's before its producers'. After
+Hooks run one at a time: at one vertex in their order, and a consumer's before its producers'. After
 Ctrl-C in the calling thread nothing new begins, and rules that are running finish.
 
 BLAS uses one thread meanwhile, so the bits are those of the serial engine at one BLAS thread. With

@@ -17,10 +17,10 @@ from ..engine.graph import Node
 from ..engine.passes import Pull
 
 MIN_WORK = 100.0  # µs: below this, handing a node to another thread costs more than it gains
-_SETUP, _PER_PLACE, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself
+_SETUP, _PER_VERTEX, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself
 _LEAF, _OVERHEAD = 1.0, 3.0  # µs: handing a gradient over; calling one rule
 _PER_FLOP, _PER_BYTE = 5e-5, 4e-4  # µs of a matrix product per operation, of the rest per byte
-_KEPT = 1000  # places of the largest graph whose estimate is kept
+_KEPT = 1000  # vertices of the largest graph whose estimate is kept
 
 
 class Cost:
@@ -89,20 +89,20 @@ def _guess(node: Any) -> Cost:
 class Estimate:
     """The costs of one backward, in its order.
 
-    costs      of each place, with BLAS at one thread
-    priority   of each place: the longest path from it to an end, itself included
+    costs      of each vertex, with BLAS at one thread
+    priority   of each vertex: the longest path from it to an end, itself included
     work       T1, the sum of the costs; span: T∞, the longest path; serial: T1 of the serial engine
     """
 
     def __init__(self, order: list, leads: dict | None, threads: int):
         self.costs = costs = []
         self.serial = 0.0
-        for place in order:
-            if place.__class__ is not Node or (leads is not None and place not in leads):
+        for vertex in order:
+            if vertex.__class__ is not Node or (leads is not None and vertex not in leads):
                 costs.append(_LEAF)
                 self.serial += _LEAF
             else:
-                cost = cost_of(place, place.plan if leads is None else leads[place])
+                cost = cost_of(vertex, vertex.plan if leads is None else leads[vertex])
                 costs.append(cost.with_one(threads))
                 self.serial += cost.with_all(threads)
         self.priority = priorities(order, costs)
@@ -112,15 +112,15 @@ class Estimate:
     def forecast(self, workers: int, min_work: float) -> float:
         """Microseconds with this many threads; small nodes hold the interpreter lock throughout."""
         heavy = [cost for cost in self.costs if cost >= min_work]
-        places = len(self.costs)
-        held = self.work - sum(heavy) + _PER_PLACE * places
-        best = max((self.work + _PER_PLACE * places) / workers, self.span, held)
+        vertices = len(self.costs)
+        held = self.work - sum(heavy) + _PER_VERTEX * vertices
+        best = max((self.work + _PER_VERTEX * vertices) / workers, self.span, held)
         return _SETUP + best + _HAND_OVER * len(heavy) / workers
 
 
 def priorities(order: list, costs: list) -> list:
-    """For each place the cost of the longest path from it to a leaf, itself included."""
-    rank = {place: i for i, place in enumerate(order)}
+    """For each vertex the cost of the longest path from it to a leaf, itself included."""
+    rank = {vertex: i for i, vertex in enumerate(order)}
     paths = [0.0] * len(order)
     for i in range(len(order) - 1, -1, -1):  # parents come later in the order
         behind = max([paths[rank[p]] for p in order[i].parents if p in rank], default=0.0)
@@ -213,7 +213,7 @@ def _time(us: float) -> str:
 
 
 def trial_of(order: list, workers: int, min_work: float, kind: type[Trial] = Trial) -> Any:
-    """The trial of graphs that look like this one: their length, and three places of it."""
+    """The trial of graphs that look like this one: their length, and three vertices of it."""
     count = len(order)
     root, middle, last = order[0], order[count // 2], order[-1]
     op = getattr(root, "op", None)

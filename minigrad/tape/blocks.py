@@ -72,7 +72,7 @@ class Form(NamedTuple):
 class Run(NamedTuple):
     """Calls that are made together."""
 
-    places: list[int]  # among the steps of the trace
+    positions: list[int]  # among the steps of the trace
     form: Form
 
 
@@ -80,7 +80,7 @@ def runs_of(steps: list[Step], trace: Trace) -> Iterator[Run]:
     """Runs of large elementwise calls, with nothing between the calls of a run but views of what
     was there before it.
     """
-    places: list[int] = []
+    positions: list[int] = []
     form, made = None, set()
     for i, step in enumerate(steps):
         if step.kind == "view" and made.isdisjoint(step.reads()):
@@ -88,14 +88,14 @@ def runs_of(steps: list[Step], trace: Trace) -> Iterator[Run]:
         own = _form(step, trace)
         both = own and form and form.beside(own)
         if form and not both:
-            yield Run(places, form)
-            places, made = [], set()
+            yield Run(positions, form)
+            positions, made = [], set()
         form = both or own
         if form:
-            places.append(i)
+            positions.append(i)
             made.update(step.outputs)
     if form:
-        yield Run(places, form)
+        yield Run(positions, form)
 
 
 def _form(step: Step, trace: Trace) -> Form | None:

@@ -48,12 +48,12 @@ class Runner:
         self._made = 0  # buffers made so far
         self._last = self._last_reads()
         self._place_constants({x.value: i for i, x in enumerate(inputs) if x is not None})
-        runs = {i: run for run in runs_of(self.steps, trace) for i in run.places}
+        runs = {i: run for run in runs_of(self.steps, trace) for i in run.positions}
         inner = {  # what nothing but its run reads
             y
             for i, run in runs.items()
             for y in self.steps[i].outputs
-            if self._last[y] <= run.places[-1]
+            if self._last[y] <= run.positions[-1]
         }
         self._place_results(inner)
         self.calls = self._built(runs, inner)
@@ -131,13 +131,13 @@ class Runner:
         """What is called: each step but for views, and the steps of a run of blocks as one."""
         ending, calls = self._ending(), []
         for i, step in enumerate(self.steps):
-            places = runs[i].places if i in runs else [i]
-            if step.kind == "view" or i != places[-1]:
+            positions = runs[i].positions if i in runs else [i]
+            if step.kind == "view" or i != positions[-1]:
                 continue
-            dying = [value for j in range(places[0], i + 1) for value in ending[j]]
+            dying = [value for j in range(positions[0], i + 1) for value in ending[j]]
             dying = [value for value in dying if not self.trace.fixed[value]]
             if i in runs:
-                steps = [self.steps[j] for j in places]
+                steps = [self.steps[j] for j in positions]
                 made = Blocks(steps, runs[i].form, self.trace, self.cells, inner)
                 calls.append(_then_dropping(made, self.cells, dying))
             else:

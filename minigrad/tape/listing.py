@@ -42,8 +42,8 @@ def forward_text(tape: Record, limit: int) -> str:
 def _about(entry: Entry) -> str:
     shapes = " ".join(map(shape_text, entry.outputs))
     site = entry.site
-    place = f"{os.path.basename(site['file'])}:{site['line']}" if site else ""
-    return f"{shapes:16}  {place}{'' if entry.node is not None else '  (no gradient)'}".rstrip()
+    line = f"{os.path.basename(site['file'])}:{site['line']}" if site else ""
+    return f"{shapes:16}  {line}{'' if entry.node is not None else '  (no gradient)'}".rstrip()
 
 
 def _shown(count: int, limit: int) -> Iterator[int | None]:
@@ -69,34 +69,34 @@ def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) 
         lines.append(f"  {_gradient(tape, root.node)} = its gradient, 1 for a scalar")
         arrived.add(_gradient(tape, root.node))
     shown = set(_shown(len(order), limit))
-    for i, place in enumerate(order):
+    for i, vertex in enumerate(order):
         if i in shown:
-            lines += _steps(tape, place, arrived)
+            lines += _steps(tape, vertex, arrived)
             continue
         if i == limit // 2:
-            lines.append(f"  … {len(order) - 2 * (limit // 2):,} more places …")
-        arrived.update(_gradient(tape, parent) for parent in place.parents)
-    return "\n".join([f"backward over {len(order):,} places", *lines])
+            lines.append(f"  … {len(order) - 2 * (limit // 2):,} more vertices …")
+        arrived.update(_gradient(tape, parent) for parent in vertex.parents)
+    return "\n".join([f"backward over {len(order):,} vertices", *lines])
 
 
-def _gradient(tape: Record, place: Any) -> str:
+def _gradient(tape: Record, vertex: Any) -> str:
     """`g3` for the gradient of %3, `gw0` for that of w0."""
-    value = tape.value_of(place)
+    value = tape.value_of(vertex)
     if value is not None:
         return f"g{value.name}"
-    leaf = place.tensor() if place.__class__ is Leaf else None
+    leaf = vertex.tensor() if vertex.__class__ is Leaf else None
     outside = None if leaf is None else tape.find(leaf)
-    return f"g_{place.number}" if outside is None else f"g{outside}"
+    return f"g_{vertex.number}" if outside is None else f"g{outside}"
 
 
-def _steps(tape: Record, place: Any, arrived: set[str]) -> list[str]:
-    """The lines of one place: its contributions, or a leaf that is complete."""
-    if place.__class__ is Leaf:
-        name = _gradient(tape, place)
+def _steps(tape: Record, vertex: Any, arrived: set[str]) -> list[str]:
+    """The lines of one vertex: its contributions, or a leaf that is complete."""
+    if vertex.__class__ is Leaf:
+        name = _gradient(tape, vertex)
         return [f"  {name[1:]}.grad += {name}"]
-    if place.__class__ is Port:
+    if vertex.__class__ is Port:
         return []
-    node, values = place, tape.outputs_of(place)
+    node, values = vertex, tape.outputs_of(vertex)
     entry = tape[values[0].entry]
     names = [f"g{value.name}" for value in values]
     g = names[0] if len(names) == 1 else f"({', '.join(names)})"

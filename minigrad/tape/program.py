@@ -117,7 +117,7 @@ def compile_program(
     given = [_outside(tape, x, i) for i, x in enumerate(listed)]
     compiler = _Compiler(tape, roots, given)
     wanted = (
-        None if wrt is None else [derivatives.place_of(x, "wrt") for x in derivatives.listed(wrt)]
+        None if wrt is None else [derivatives.vertex_of(x, "wrt") for x in derivatives.listed(wrt)]
     )
     ends = [compiler.known[tape.find(root)] for root in roots]
     if wanted is not None:
@@ -214,9 +214,9 @@ class _Compiler:
             raise TapeError(said, op=entry.op.name) from error
 
     def backward(
-        self, roots: list, places: list, grad_outputs: Any, allow_unused: bool
+        self, roots: list, vertices: list, grad_outputs: Any, allow_unused: bool
     ) -> list[Traced | None]:
-        """The steps of the walk; the gradients of the places, None where none has come."""
+        """The steps of the walk; the gradients of the vertices, None where none has come."""
         seeds = derivatives.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
         if hooks.registered and hooked.any_in(order):
@@ -229,18 +229,18 @@ class _Compiler:
                 "compile: this tape was recorded under saved_tensors_hooks, which a program does "
                 "not run. Record it outside of them."
             )
-        wanted, found = set(places), {}
+        wanted, found = set(vertices), {}
         leads = serial.leading_to(order, wanted)
-        cotangents = {place: self._seed(g) for place, g in seeds.items()}
+        cotangents = {vertex: self._seed(g) for vertex, g in seeds.items()}
         keep = found.__setitem__
         serial.run(order, Pass(order, cotangents, keep, wanted, leads, release=False), self.pull)
-        missing = [place for place in places if place not in found]
+        missing = [vertex for vertex in vertices if vertex not in found]
         if missing and not allow_unused:
             raise ValueError(
                 f"compile: the outputs do not depend on {missing[0]!r} of `wrt`. Pass "
                 "allow_unused=True to get None for it."
             )
-        return [found.get(place) for place in places]
+        return [found.get(vertex) for vertex in vertices]
 
     def _seed(self, g: Any) -> Traced:
         """A cotangent: one of the inputs, or a constant."""

@@ -208,12 +208,12 @@ class Record(metaclass=CalledFirst):
             outside.tensor = x
         return outside
 
-    def value_of(self, place: Any) -> Value | None:
+    def value_of(self, vertex: Any) -> Value | None:
         """The value that a node or port stands for; None where this tape has not recorded it."""
-        if place.__class__ is Port:
-            values = self._of_node.get(place.parents[0])
-            return None if values is None else values[place.index]
-        values = self._of_node.get(place)
+        if vertex.__class__ is Port:
+            values = self._of_node.get(vertex.parents[0])
+            return None if values is None else values[vertex.index]
+        values = self._of_node.get(vertex)
         return None if values is None else values[0]
 
     def outputs_of(self, node: Any) -> tuple[Value, ...]:
@@ -258,13 +258,13 @@ class Record(metaclass=CalledFirst):
     # -- the order of a backward ---------------------------------------------------------------
 
     def order(self, seeds: dict) -> list:
-        """The places that gradients from the seeds reach, as serial.run takes them.
+        """The vertices that gradients from the seeds reach, as serial.run takes them.
 
         One pass over the list from its end: an entry takes part if its node is a seed, or a parent
         of a later entry that takes part.
         """
-        asked = dict.fromkeys(sorted(seeds, key=lambda place: place.number))
-        places = []
+        asked = dict.fromkeys(sorted(seeds, key=lambda vertex: vertex.number))
+        vertices = []
         for entry in reversed(self._entries):
             node = entry.node
             if node is None:
@@ -274,23 +274,23 @@ class Record(metaclass=CalledFirst):
                 for port in ports:
                     del asked[port]
                     asked[node] = None
-                places += ports
+                vertices += ports
             if node in asked:
                 del asked[node]
-                places.append(node)
+                vertices.append(node)
                 asked.update(dict.fromkeys(node.parents))
-        for place in asked:
-            if place.__class__ is not Leaf:
-                self._refuse(place, place in seeds)
-        return with_leaves([*asked, *reversed(places)])
+        for vertex in asked:
+            if vertex.__class__ is not Leaf:
+                self._refuse(vertex, vertex in seeds)
+        return with_leaves([*asked, *reversed(vertices)])
 
-    def _refuse(self, place: Any, root: bool) -> None:
+    def _refuse(self, vertex: Any, root: bool) -> None:
         what = "the root of this backward" if root else "which the result depends on,"
         raise TapeError(
-            f"{place!r}, {what} was not recorded on this tape of {len(self):,} ops. Run the whole "
+            f"{vertex!r}, {what} was not recorded on this tape of {len(self):,} ops. Run the whole "
             "forward inside `with mg.Tape() as tape:`, or make what comes from before it a leaf "
             "(x.detach().requires_grad_()), or use the serial engine.",
-            op=getattr(getattr(place, "op", None), "name", None), **about(place),
+            op=getattr(getattr(vertex, "op", None), "name", None), **about(vertex),
         )  # fmt: skip
 
 

@@ -133,9 +133,9 @@ def holding(seeds: dict) -> Tape:
     """The tape that recorded these roots: one that records now, else any that is alive."""
     with _lock:
         tapes = [*reversed(modes.state.tapes), *_tapes]
-    results = [place for place in seeds if place.__class__ is not Leaf]
+    results = [vertex for vertex in seeds if vertex.__class__ is not Leaf]
     for tape in tapes:
-        if all(tape.value_of(place) is not None for place in results):
+        if all(tape.value_of(vertex) is not None for vertex in results):
             return tape
     raise TapeError(
         'engine="tape": no tape has recorded this result. Run the forward inside '

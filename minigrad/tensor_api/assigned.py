@@ -43,7 +43,7 @@ def values_of(x: Any) -> Any:
 
 
 def as_data(x: Any, value: Any) -> Any:
-    """The array for `x.data = value`; a leaf's place takes its shape and dtype over."""
+    """The array for `x.data = value`; a leaf's vertex takes its shape and dtype over."""
     if value is x._data:
         note_end_of_write(value)
     is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)

@@ -59,23 +59,23 @@ def backward(
         tensors = listed(tensors)
         _refuse_transformed(tensors)
     chosen = {
-        place_of(x, "backward: inputs"): x for x in (() if inputs is None else listed(inputs))
+        vertex_of(x, "backward: inputs"): x for x in (() if inputs is None else listed(inputs))
     }
     if inputs is not None and not chosen:
         raise ValueError("backward: inputs is empty; leave it out to reach every leaf")
 
-    def deposit(place: Any, g: Any) -> None:
-        x = place.tensor() if place.__class__ is Leaf else chosen[place]
+    def deposit(vertex: Any, g: Any) -> None:
+        x = vertex.tensor() if vertex.__class__ is Leaf else chosen[vertex]
         # a leaf that was dropped or frozen meanwhile gets none; an inner tensor that retains its
         # gradient has it already
-        if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
+        if x is None or x.node is None or (vertex.__class__ is not Leaf and x.retains_grad):
             return
         accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
         if hooks.registered:
-            for fn in hooks.of(place, "accumulated"):
+            for fn in hooks.of(vertex, "accumulated"):
                 if fn(x) is not None:
                     raise HookError(
-                        f"a post-accumulate hook of {place!r} returned something, which has no "
+                        f"a post-accumulate hook of {vertex!r} returned something, which has no "
                         "place to go: .grad is updated by then. Return None and change the leaf's "
                         ".grad, or give register_hook a function that returns another gradient"
                     )
@@ -116,27 +116,27 @@ def grad(
     """
     _refuse_torchs(only_inputs, is_grads_batched)
     outputs, wanted = listed(outputs, "grad"), listed(inputs, "grad")
-    places = [place_of(x, "grad: inputs") for x in wanted]
-    if not places and isinstance(inputs, Iterator):
+    vertices = [vertex_of(x, "grad: inputs") for x in wanted]
+    if not vertices and isinstance(inputs, Iterator):
         raise ValueError(
             "grad: inputs is an iterator that gives no tensor. It may be used up, as "
             "model.parameters() is by the first that reads it; keep list(model.parameters())"
         )
     found: dict[Any, Any] = {}
     differentiate(
-        outputs, grad_outputs, found.__setitem__, set(places), retain_graph, create_graph,
+        outputs, grad_outputs, found.__setitem__, set(vertices), retain_graph, create_graph,
         engine=engine, workers=workers, min_work=min_work, leaf_ready=leaf_ready, called="grad",
     )  # fmt: skip
     results, given = [], set()
-    for i, (x, place) in enumerate(zip(wanted, places, strict=True)):
-        g = found.get(place)
-        if g is not None and place in given:
+    for i, (x, vertex) in enumerate(zip(wanted, vertices, strict=True)):
+        g = found.get(vertex)
+        if g is not None and vertex in given:
             g = g.copy()  # an input given twice: no two gradients share memory
-        given.add(place)
+        given.add(vertex)
         if g is None and materialize_grads:
             g = op.zeros_like(x.detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
-            raise _unused(i, place)
+            raise _unused(i, vertex)
         results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
     return results[0] if isinstance(inputs, Tensor) else tuple(results)
 
@@ -155,7 +155,7 @@ def _refuse_torchs(only_inputs: bool, is_grads_batched: bool) -> None:
         )
 
 
-def _unused(i: int, place: Any) -> ValueError:
+def _unused(i: int, vertex: Any) -> ValueError:
     """The error for an input of grad that the outputs do not depend on."""
     instead = "Pass allow_unused=True to get None for it."
     if modes.state.level:
@@ -164,7 +164,7 @@ def _unused(i: int, place: Any) -> ValueError:
             "mg.func.grad of a function of it"
         )
     return ValueError(
-        f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). {instead}"
+        f"grad: the outputs do not depend on inputs[{i}] ({describe(vertex)}). {instead}"
     )
 
 
@@ -243,7 +243,7 @@ def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list
     return list(tensors)
 
 
-def place_of(x: Any, argument: str) -> Any:
+def vertex_of(x: Any, argument: str) -> Any:
     """Where x's gradient arrives: its leaf or the node that made it."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
@@ -262,7 +262,7 @@ def place_of(x: Any, argument: str) -> Any:
 def seeds_of(
     roots: list[Tensor], gradients: Any, as_tensors: bool, called: str = "backward"
 ) -> dict:
-    """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
+    """{vertex: cotangent} for the roots; ones for a single element, else what the user gives."""
     if gradients is None:
         gradients = [None] * len(roots)
     elif not isinstance(gradients, tuple | list):
@@ -275,9 +275,9 @@ def seeds_of(
         )
     seeds: dict[Any, Any] = {}
     for root, g in zip(roots, gradients):
-        place = place_of(root, called)
+        vertex = vertex_of(root, called)
         g = _seed(root, g, as_tensors, called)
-        seeds[place] = seeds[place] + g if place in seeds else g
+        seeds[vertex] = seeds[vertex] + g if vertex in seeds else g
     return seeds
 
 

@@ -17,7 +17,7 @@ class GradStore(MutableMapping):
     making. mg.gradients(loss) makes one of a backward, mg.GradStore() an empty one.
 
     Of a backward the leaves that it reached are listed. Gradients of inner tensors are found too,
-    but not listed: it keeps them by the number of each place in the graph, and not the graph. Two
+    but not listed: it keeps them by the number of each vertex in the graph, and not the graph. Two
     stores are equal only if they are one: tensors have no single truth value.
 
         store = mg.GradStore()
@@ -40,7 +40,7 @@ class GradStore(MutableMapping):
     __array_ufunc__ = None  # np.float64(2) * store is store * 2
 
     def __init__(self, gradients: Mapping[Tensor, Any] | Iterable[tuple[Tensor, Any]] = ()):
-        self._found: dict[int, Tensor] = {}  # by the number of a place
+        self._found: dict[int, Tensor] = {}  # by the number of a vertex
         self._listed: dict[int, Tensor] = {}  # the tensors at those that are known
         self.update(gradients)
 
@@ -133,7 +133,7 @@ class GradStore(MutableMapping):
 
 
 def _number(x: Any) -> int:
-    """The number of the tensor's place in the graph; -1 where it has none."""
+    """The number of the tensor's vertex in the graph; -1 where it has none."""
     node = getattr(x, "node", None)
     return -1 if node is None else node.number
 
@@ -180,14 +180,14 @@ def gradients(
     """
     store = GradStore()
 
-    def keep(place: Any, g: Any) -> None:
-        store._found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
-        if isinstance(place, Leaf) and (x := place.tensor()) is not None:
-            store._listed[place.number] = x
+    def keep(vertex: Any, g: Any) -> None:
+        store._found[vertex.number] = g if isinstance(g, Tensor) else Tensor(g)
+        if isinstance(vertex, Leaf) and (x := vertex.tensor()) is not None:
+            store._listed[vertex.number] = x
 
     def of_tensors(order: Sequence) -> set:
-        """All places but nodes with several outputs: each output has its own Port."""
-        return {place for place in order if getattr(place, "ports", None) is None}
+        """All vertices but nodes with several outputs: each output has its own Port."""
+        return {vertex for vertex in order if getattr(vertex, "ports", None) is None}
 
     differentiate(
         tensors, gradients, keep, of_tensors, retain_graph, create_graph,

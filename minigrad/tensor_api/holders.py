@@ -49,19 +49,19 @@ def saved_alone(x: Any, value: Any) -> bool:
     """
     holders = _Holders(owner_of(array_of(x)))
     holders.add(x._data)
-    _add_saved(holders, _since(x), [*_places(x), *_places(value)])
+    _add_saved(holders, _since(x), [*_vertices(x), *_vertices(value)])
     return holders.all_known()
 
 
 def _add_saved(holders: _Holders, since: int, roots: Iterable) -> None:
-    seen = {place for place in roots if place.number >= since}
+    seen = {vertex for vertex in roots if vertex.number >= since}
     waiting = [*seen]
     while waiting:
-        place = waiting.pop()
-        for value in place.saved if type(place.saved) is tuple else ():
+        vertex = waiting.pop()
+        for value in vertex.saved if type(vertex.saved) is tuple else ():
             for part in value if isinstance(value, tuple | list) else (value,):
                 holders.add(part)
-        new = [p for p in place.parents if p.number >= since and p not in seen]
+        new = [p for p in vertex.parents if p.number >= since and p not in seen]
         seen.update(new)
         waiting += new
 
@@ -79,13 +79,13 @@ def _base_of(array: Any) -> Any:
     return base if base is None or hasattr(base, "shape") else getattr(base, "base", None)
 
 
-def _places(x: Any) -> Iterator[Any]:
+def _vertices(x: Any) -> Iterator[Any]:
     """The nodes of a value at each of its levels, and of its tangents."""
     while hasattr(x, "_data"):
         if x.node is not None:
             yield x.node
         if x.level and x._grad is not None:
-            yield from _places(x._grad)
+            yield from _vertices(x._grad)
         x = x._data
 
 

@@ -254,7 +254,7 @@ def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None)
     if x.ndim == 0:
         raise TypeError(f"np.{name}: a number has no axis to run along; use mg.atleast_1d(x)")
     y = _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
-    return y[0] if isinstance(y, tuple) else y  # cummax gives (values, places)
+    return y[0] if isinstance(y, tuple) else y  # cummax gives (values, indices)
 
 
 def _as_computed(ufunc: Any, x: Any, dtype: Any) -> Any:
@@ -304,8 +304,8 @@ class _Spelling:
     theirs   NumPy's names, in order
     ours     the names of the entry's parameters
     usual    NumPy's name -> its default
-    renamed  NumPy's name -> ours, for parameters in the same place (np.sum's a is x here)
-    alike    how many leading parameters stand in the same places, so that they need no names
+    renamed  NumPy's name -> ours, for parameters at the same position (np.sum's a is x here)
+    alike    how many leading parameters stand at the same position, so that they need no names
     starred  whether one of them takes any number of arguments: these have no names, and stay
     """
 

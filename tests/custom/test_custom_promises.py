@@ -207,7 +207,9 @@ def test_mistakes_in_writing_the_class_are_told():
             ctx.save_for_backward("text")
             return x
 
-    with pytest.raises(TypeError, match="save_for_backward takes tensors, got 'text' at place 0"):
+    with pytest.raises(
+        TypeError, match="save_for_backward takes tensors, got 'text' at position 0"
+    ):
         SavesText.apply(leaf(1))
 
 
@@ -340,7 +342,7 @@ def test_a_tensor_kept_as_an_attribute_has_a_second_derivative(name):
     assert mg.grad(g, x, leaf(1.0)).tolist() == [12.0]
 
 
-@pytest.mark.parametrize("name", ["saved_places", "settle", "forget", "constant_outputs"])
+@pytest.mark.parametrize("name", ["saved_roles", "settle", "forget", "constant_outputs"])
 def test_an_attribute_with_a_name_of_the_engine_is_refused_and_not_lost(name):
     with pytest.raises(TypeError, match=f"ctx.{name} is what ctx itself uses under this name"):
         cubed_with(name)(leaf(2.0))

@@ -251,7 +251,7 @@ def test_a_hook_that_two_threads_remove_at_once_is_removed_once():
         other = None
 
         @property
-        def _placed(self):
+        def _attached(self):
             kept = self.kept
             if self.other is None:
                 self.other = threading.Thread(target=self.remove)
@@ -259,14 +259,14 @@ def test_a_hook_that_two_threads_remove_at_once_is_removed_once():
                 self.other.join(timeout=0.2)
             return kept
 
-        @_placed.setter
-        def _placed(self, placed):
-            self.kept = placed
+        @_attached.setter
+        def _attached(self, attached):
+            self.kept = attached
 
     x = mg.tensor([1.0], requires_grad=True)
     handle = x.register_hook(lambda g: g)
     before = hooks.registered
-    handle.__class__, handle.kept = Slow, handle.__dict__.pop("_placed")
+    handle.__class__, handle.kept = Slow, handle.__dict__.pop("_attached")
     handle.remove()
     handle.other.join(timeout=10)
     assert hooks.registered == before - 1

@@ -1,4 +1,4 @@
-"""Each output of an op with several is one place of the graph, also when its rule reads it."""
+"""Each output of an op with several is one vertex of the graph, also when its rule reads it."""
 
 import gc
 import weakref

@@ -32,7 +32,7 @@ def large_node(name, dtype="float64"):
 
 
 def put_off(node, g, held=None):
-    """{place: what is put off} of the contributions of a node for the cotangent g."""
+    """{vertex: what is put off} of the contributions of a node for the cotangent g."""
     pull, saved = node.plan.pull_large, [*node.saved]
     later = {
         i: pull.put_off(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)

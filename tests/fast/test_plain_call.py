@@ -116,7 +116,7 @@ def both_ways():
 
 
 def tensors(args, needs):
-    """The arrays among args as tensors; those at the places in `needs` require gradients."""
+    """The arrays among args as tensors; those at the positions in `needs` require gradients."""
     arrays = [i for i, x in enumerate(args) if isinstance(x, np.ndarray) or i in needs]
     made = [mg.tensor(x) if i in arrays else x for i, x in enumerate(args)]
     for i in needs:

@@ -37,7 +37,7 @@ def one_by_one(fn, *args):
 
 
 @reads
-def test_each_example_reads_its_own_places(read, indices):
+def test_each_example_reads_its_own_positions(read, indices):
     y = vmap(read)(mg.tensor(X), *map(mg.tensor, indices))
     np.testing.assert_array_equal(y.data, one_by_one(read, X, *indices))
 
@@ -63,30 +63,30 @@ def test_a_table_that_all_examples_share_gets_the_gradients_of_all():
     assert t.tolist() == [[1, 1]] * 3
 
 
-def test_a_place_worked_out_inside_is_read():
+def test_a_position_worked_out_inside_is_read():
     x = mg.tensor(rng.normal(size=(3, 4)))
     np.testing.assert_array_equal(vmap(lambda x: x[mg.argmax(x)])(x).data, x.data.max(1))
     g = vmap(grad(lambda x: (x[mg.argsort(x)] * mg.arange(4.0)).sum()))(x)
     np.testing.assert_array_equal(g.data, np.argsort(np.argsort(x.data)))
 
 
-def test_a_place_beyond_an_axis_in_any_example_is_an_error():
+def test_a_position_beyond_an_axis_in_any_example_is_an_error():
     x, i = mg.tensor(X), mg.tensor(ONE)
-    with pytest.raises(IndexError, match="place 0 of the index is beyond its axis, of length 4"):
+    with pytest.raises(IndexError, match="position 0 of the index is beyond its axis, of length 4"):
         vmap(lambda x, i: x[i + 1])(x, i)
-    with pytest.raises(IndexError, match="place 1 of the index is beyond its axis, of length 5"):
+    with pytest.raises(IndexError, match="position 1 of the index is beyond its axis, of length 5"):
         vmap(lambda x, i: x[i, i + 2])(x, i)
     with pytest.raises(IndexError, match="4 indices for"):
         vmap(lambda x, i: x[i, i, i, i])(x, i)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-def test_places_of_short_integers_do_not_run_over(dtype):
+def test_positions_of_short_integers_do_not_run_over(dtype):
     x, i = mg.arange(2 * 300 * 300).reshape(2, 300, 300), mg.tensor(np.array([50, 60], dtype))
     assert vmap(lambda x, i: x[i, i])(x, i).tolist() == [50 * 301, 90000 + 60 * 301]
 
 
-def test_what_is_no_place_is_refused_with_the_way_out():
+def test_what_is_no_position_is_refused_with_the_way_out():
     x, i = mg.tensor(X), mg.tensor(ONE)
     for read in (lambda x, i: x[0, i > 0], lambda x, i: x[i, True], lambda x, i: x[[i, 0]]):
         with pytest.raises(TransformError, match=r"use mg\.where\(mask, x, other\)"):
@@ -113,7 +113,7 @@ def changed(index, value, accumulate=False):
 @reads
 @pytest.mark.parametrize("accumulate", [False, True], ids=["written", "added"])
 @pytest.mark.parametrize("one_value", [False, True], ids=["arrays", "numbers"])
-def test_each_example_writes_its_own_places(read, indices, accumulate, one_value):
+def test_each_example_writes_its_own_positions(read, indices, accumulate, one_value):
     index = read_index(read)
     shape = read(X[0], *[i[0] for i in indices]).shape
     values = rng.normal(size=(3,) if one_value else (3, *shape))
@@ -204,11 +204,11 @@ def test_a_row_is_written_to_the_rows_of_a_mask():
     assert y.tolist() == [[[1.0, 2.0] if m else [0.0, 0.0] for m in row] for row in MASKS]
 
 
-def test_as_many_values_as_a_mask_has_places_are_refused_with_the_way_out():
+def test_as_many_values_as_a_mask_has_positions_are_refused_with_the_way_out():
     x, masks = mg.zeros(2, 3), mg.tensor(MASKS)
     with pytest.raises(TransformError, match=r"x\[mask\] inside vmap.*mg\.where\(mask, x, other\)"):
         vmap(lambda x, m: x[m])(x, masks)
-    with pytest.raises(TransformError, match=r"v, float64 \(2,\), has a value for each place"):
+    with pytest.raises(TransformError, match=r"v, float64 \(2,\), has a value for each position"):
         vmap(lambda x, m: mg.setitem(x, mg.ones(2), index=m))(x, masks)
     with pytest.raises(IndexError, match=r"the mask, bool \(3,\), does not fit x, float64 \(2,\)"):
         vmap(lambda x, m: mg.setitem(x, 1.0, index=m))(mg.zeros(2, 2), masks)

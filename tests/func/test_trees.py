@@ -193,7 +193,7 @@ def test_argnums_may_be_numpys_integers_and_what_is_no_place_is_said(transform):
     f = lambda a, b: a * a * b
     assert str(transform(f, np.int64(1))(a, b)) == str(transform(f, 1)(a, b))
     for argnums in (0.0, "a", (0, 1.5), None):
-        with pytest.raises(TransformError, match="argnums is the place of an argument"):
+        with pytest.raises(TransformError, match="argnums is the position of an argument"):
             transform(f, argnums)
 
 

@@ -289,9 +289,9 @@ def test_hooks_make_no_reference_cycles():
         multi_grad([x, h], lambda gs: None)
         h.grad_fn.register_hook(lambda inputs, outputs: None)
         h.sum().backward()
-        node, place = weakref.ref(h.node), weakref.ref(x.node)
+        node, vertex = weakref.ref(h.node), weakref.ref(x.node)
         del x, h
-        assert node() is None and place() is None
+        assert node() is None and vertex() is None
         handle.remove()
     finally:
         gc.enable()

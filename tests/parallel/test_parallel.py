@@ -238,7 +238,7 @@ def meeting_graph(look, count=2):
     return x, sum(observed(x * float(i), look=look) for i in range(count)).sum()
 
 
-def test_places_that_do_not_depend_on_each_other_run_at_once():
+def test_vertices_that_do_not_depend_on_each_other_run_at_once():
     meeting = threading.Barrier(2, timeout=20)
     _, loss = meeting_graph(meeting.wait)
     loss.backward(**forced(2))  # a serial walk would break the barrier

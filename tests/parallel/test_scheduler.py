@@ -1,4 +1,4 @@
-"""Which place a thread of the parallel backward takes next."""
+"""Which vertex a thread of the parallel backward takes next."""
 
 import threading
 from types import SimpleNamespace
@@ -26,18 +26,18 @@ def watched_dx(g, look):
 
 
 def scheduled(look, cost):
-    """A scheduler of two branches whose places take `cost` µs each, too little on their own."""
+    """A scheduler of two branches whose vertices take `cost` µs each, too little on their own."""
     x = mg.tensor([1.0], requires_grad=True)
     loss = sum(watched(x * float(i), look=look) for i in range(2)).sum()
     seeds = {loss.node: np.ones(loss.shape)}
     order = backward_order(seeds)
     costs = [cost] * len(order)
     estimate = SimpleNamespace(costs=costs, priority=work.priorities(order, costs))
-    job = passes.Pass(order, seeds, lambda place, g: None, pull=serial.pull_arrays)
+    job = passes.Pass(order, seeds, lambda vertex, g: None, pull=serial.pull_arrays)
     return x, Scheduler(job, estimate, min_work=1.5 * cost)
 
 
-def test_a_thread_that_has_several_small_places_offers_those_that_others_may_have():
+def test_a_thread_that_has_several_small_vertices_offers_those_that_others_may_have():
     meeting = threading.Barrier(2, timeout=20)
     _, scheduler = scheduled(meeting.wait, cost=50.0)
     assert all(scheduler.small)
@@ -46,7 +46,7 @@ def test_a_thread_that_has_several_small_places_offers_those_that_others_may_hav
     assert len(scheduler.lanes) == 2
 
 
-def test_while_a_thread_is_still_to_wake_up_a_large_place_goes_before_small_ones():
+def test_while_a_thread_is_still_to_wake_up_a_large_vertex_goes_before_small_ones():
     _, scheduler = scheduled(lambda: None, cost=50.0)
     scheduler.workers, scheduler.lanes = 2, [Lane(0)]
     scheduler.small = [i > 3 for i in range(len(scheduler.small))]

@@ -398,4 +398,4 @@ def test_every_leaf_stands_behind_its_last_consumer():
         b = a * w
         y = (b * w).sum()
     order = tape.order({y.node: None})
-    assert [place.__class__ is Leaf for place in order].index(True) == order.index(b.node) + 1
+    assert [vertex.__class__ is Leaf for vertex in order].index(True) == order.index(b.node) + 1

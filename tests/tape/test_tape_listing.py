@@ -41,7 +41,7 @@ def test_the_way_back_shows_the_rules_with_the_names_of_the_tape():
     tape, y = small()
     lines = [line.strip() for line in tape.backward_listing(y).splitlines()]
     assert lines == [
-        "backward over 8 places",
+        "backward over 8 vertices",
         "g5 = its gradient, 1 for a scalar",
         "g4 = sum_dx(g5, (2,), None, False)",
         "g3 = sum_dx(g4, (2, 2), 0, False)",
@@ -88,7 +88,7 @@ def test_a_long_tape_is_shown_by_its_head_and_tail():
     assert "%2 = mul" in text and "%3 = mul" not in text and "%997 = mul" in text
     assert "994 more ops" in text and len(str(tape)) < 8_000
     back = tape.backward_listing(y, limit=6)
-    assert "995 more places" in back and "g998 = g999 * 2.0" in back and "gw0 = g0 * 2.0" in back
+    assert "995 more vertices" in back and "g998 = g999 * 2.0" in back and "gw0 = g0 * 2.0" in back
 
 
 def test_a_rule_without_source_is_shown_as_a_call():
@@ -98,11 +98,11 @@ def test_a_rule_without_source_is_shown_as_a_call():
 
 
 @pytest.mark.parametrize("limit", range(2, 12))
-def test_a_long_way_back_says_how_many_places_it_leaves_out(limit):
+def test_a_long_way_back_says_how_many_vertices_it_leaves_out(limit):
     """Also where the first of them is a leaf."""
     leaves = [mg.ones(3, requires_grad=True) for _ in range(8)]
     with mg.Tape() as tape:
         y = np.prod(leaves[0]) + sum(x.sum() for x in leaves[1:])
     lines = tape.backward_listing(y, limit=limit).splitlines()
-    places = len(tape.order({y.node: None}))
-    assert f"  … {places - 2 * (limit // 2)} more places …" in lines
+    vertices = len(tape.order({y.node: None}))
+    assert f"  … {vertices - 2 * (limit // 2)} more vertices …" in lines
