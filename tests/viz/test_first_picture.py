@@ -54,9 +54,9 @@ def test_no_box_of_the_first_picture_lies_on_another(first):
         assert not any(overlap(one, other) for other in frames[:at])
 
 
-def test_the_first_picture_is_whole_on_a_desk(recorded, open_page):
+def test_the_first_picture_is_whole(recorded, open_page):
     for name in PROGRAMS:
-        for size in SIZES[:2]:
+        for size in SIZES:
             page = open_page(recorded(name), depth=None, size=size, dark=True)
             assert all(text["seen"] for text in page.evaluate(TEXTS)), (name, size)
 
@@ -68,11 +68,30 @@ def test_an_encoder_of_twelve_layers_shows_one_and_says_how_many_more(recorded, 
     assert any(title.startswith("▾ TransformerEncoder") for title in titles)
 
 
+def test_a_phone_folds_inputs_and_source_lines_without_frames(recorded, open_page):
+    page = open_page(recorded("expression"), depth=None, size=(420, 800))
+    titles = page.locator("#stage svg .title").all_text_contents()
+    assert "2 inputs" in titles and "d = a * b + b**3" in titles
+    page.evaluate("app.unfoldAll()")
+    assert page.locator("#stage svg .tab").count() == 0
+
+
+def test_on_a_phone_facts_take_their_room_when_a_box_is_chosen(recorded, open_page):
+    page = open_page(recorded("expression"), depth=None, size=(420, 800))
+    assert not page.locator("#panel").is_visible()
+    page.evaluate("app.choose(graph.nodes.findIndex(({ name }) => name === 'e'))")
+    assert page.locator("#panel h2").text_content() == "sub"
+    assert page.locator("#panel").is_visible()
+    page.locator("#info").click()
+    assert not page.locator("#panel").is_visible()
+
+
 def test_another_size_of_the_page_is_another_first_picture(recorded, open_page):
     page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
-    before = page.evaluate("app.scene.boxes.length")
+    before = page.evaluate("app.scene.width")
     page.set_viewport_size({"width": 420, "height": 800})
-    page.wait_for_function(f"app.scene.boxes.length < {before}")
+    page.evaluate(DRAWN)
+    assert page.evaluate("app.scene.width") < before
     assert min(text["size"] for text in page.evaluate(TEXTS)) >= LEAST - 1e-6
 
 

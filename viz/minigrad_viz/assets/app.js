@@ -84,8 +84,8 @@ class App {
   }
 
   readable() {
-    const { closed, inner } = readableFolding(this.room());
-    this.inner = inner;
+    const { closed, inner, zoom } = readableFolding(this.room());
+    Object.assign(this, { inner, leastZoom: zoom });
     return closed;
   }
 
@@ -98,7 +98,7 @@ class App {
   }
 
   foldAll() {
-    this.closed = new Set(groupNames());
+    this.closed = new Set(groupNames((group) => !group.soft || this.closed.has(group.name)));
     this.refold();
     this.fit();
   }
@@ -127,7 +127,7 @@ class App {
   }
 
   layOut() {
-    const space = pageSpace();
+    const space = pageSpace(this.leastZoom);
     this.scene = buildScene(this.closed, this.room(), space && { ...space, inner: this.inner });
     this.colour();
     markPath(this.scene, this.path);
@@ -146,6 +146,7 @@ class App {
   choose(at) {
     this.chosen = at;
     $("announce").textContent = at === null ? "" : this.announced(at);
+    if (at !== null) this.inform(true);
     this.describe();
     this.paint();
     this.remember();
@@ -172,6 +173,14 @@ class App {
     this.chosen = at;
     this.centre(this.scene.boxes[this.scene.boxOf[at]]);
     this.choose(at);
+  }
+
+  // On a small page the panel takes its room from the stage, when it is asked for.
+  inform(on) {
+    if ($("info").ariaExpanded === String(on)) return;
+    $("info").ariaExpanded = String(on);
+    document.body.classList.toggle("informed", on);
+    if (getComputedStyle($("info")).display !== "none") this.resized();
   }
 
   describe() {

@@ -3,15 +3,15 @@
 
 const DETAIL = LEAST / TEXT.label; // zoom from which every word is read
 const TITLES = LEAST / TEXT.title; // zoom from which titles are
-const EDGE = { x: 16, y: 10 }; // pixels around a fitted picture
-const FEW = 4; // boxes that say too little: their titles alone, opened, say more
+const EDGE = { x: 16, y: 6 }; // pixels around a fitted picture
+const FEW = 5; // boxes that say too little: their titles alone, opened, say more
 const WRAPS = [1, 0.6, 0.4]; // of the page that a level inside may fill
 const LEAST_AREA = 10000; // of a box with the room around it
 
-// The stage in units of the graph, at the least zoom that shows every word.
-function pageSpace() {
+// The stage in units of the graph, at a zoom: the least that shows every word, or every title.
+function pageSpace(zoom = DETAIL) {
   const { clientWidth: w, clientHeight: h } = stage;
-  return w && { width: (w - 2 * EDGE.x) / DETAIL, height: (h - 2 * EDGE.y) / DETAIL };
+  return w && { width: (w - 2 * EDGE.x) / zoom, height: (h - 2 * EDGE.y) / zoom };
 }
 
 function zoomToFit({ width, height }) {
@@ -22,10 +22,12 @@ function zoomToFit({ width, height }) {
 // What is folded, and how tightly levels wrap: levels open, one by one, as long as all can be read,
 // then only what holds most of the graph.
 function readableFolding(room) {
-  const closed = new Set(groupNames()), page = pageSpace();
-  if (!page) return { closed, inner: 1 };
-  let best = { closed, inner: 1 }, scene = buildScene(closed, room, page);
+  const closed = new Set(groupNames());
+  let best = { closed, inner: 1, zoom: DETAIL };
+  if (!pageSpace()) return best;
+  let scene = buildScene(closed, room, pageSpace());
   const open = (wanted, least) => {
+    const page = pageSpace(least);
     if (!wanted.length || !couldFit(scene, wanted, page)) return false;
     const fewer = new Set(best.closed);
     for (const group of wanted) fewer.delete(group.name);
@@ -34,13 +36,16 @@ function readableFolding(room) {
     for (const [other, next] of tried)
       if (zoomToFit(next) > 1.1 * zoomToFit(widest)) [inner, widest] = [other, next];
     if (zoomToFit(widest) < least) return false;
-    best = { closed: fewer, inner };
+    best = { closed: fewer, inner, zoom: least };
     scene = widest;
     return true;
   };
   const most = (group) => group.members.length > graph.nodes.length / 3;
-  const further = (least) => open(foldedGroups(scene), least)
-    || open(foldedGroups(scene).filter(most), least);
+  const further = (least) => {
+    const folded = foldedGroups(scene);
+    return [withSoft(folded), folded, folded.filter(most)].some((wanted) => open(wanted, least));
+  };
+  open(softInside(root), DETAIL);
   while (further(DETAIL) || (scene.boxes.length < FEW && further(TITLES)));
   return best;
 }
@@ -48,6 +53,15 @@ function readableFolding(room) {
 // What stands folded in a scene and may open by itself: a repeat shows one copy, which is enough.
 function foldedGroups({ boxes }) {
   return boxes.map((box) => box.group).filter((group) => group && group.kind !== "repeat");
+}
+
+// The soft groups that show as soon as a group is open.
+function softInside(outer) {
+  return groups.filter((group) => group.soft && group.parent === outer);
+}
+
+function withSoft(wanted) {
+  return [...new Set([...wanted, ...wanted.flatMap(softInside)])];
 }
 
 function couldFit({ boxes }, opened, { width, height }) {

@@ -112,6 +112,7 @@ $("fold").addEventListener("click", () => app.foldAll());
 $("unfold").addEventListener("click", () => app.unfoldAll());
 $("fit").addEventListener("click", () => app.fit());
 $("theme").addEventListener("click", KEYS.t);
+$("info").addEventListener("click", () => app.inform($("info").ariaExpanded !== "true"));
 window.addEventListener("resize", () => app.resized());
 
 // Paper is light.

@@ -47,6 +47,7 @@ function buildBoxes(closed) {
       shown.set(group, shown.get(group.parent) || (closed.has(group.name) ? group : null));
   const boxes = [], byGroup = new Map(), frameOf = new Map();
   const frame = (group) => {
+    if (group.soft) return frame(group.parent);
     if (!frameOf.has(group)) {
       const outer = group.parent && frame(group.parent);
       const title = outer ? groupTitle(group) : "";
@@ -97,8 +98,9 @@ function buildLinks(scene) {
     }
   }
   for (const [name, { source, target, tensors, users }] of carried) {
-    const key = [...tensors.keys()].join(" "), list = [...tensors.values()];
-    const ports = boxes[source].ports, [producer, output] = list[0];
+    const { ports, group, members } = boxes[source], inputs = group && group.kind === "inputs";
+    const list = inputs ? members.map((at) => [at, 0]) : [...tensors.values()];
+    const key = inputs ? "inputs" : [...tensors.keys()].join(" "), [producer, output] = list[0];
     const bytes = list.reduce((sum, [p, o]) => sum + graph.nodes[p].bytes[o], 0);
     const text = list.length === 1 ? graph.nodes[producer].outputs[output]
       : `${list.length} arrays · ${byteText(bytes)}`;

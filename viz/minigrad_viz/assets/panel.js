@@ -109,6 +109,7 @@ function scopeRows(app) {
   const rows = [], visit = (outer) => {
     for (const group of inOrder(outer.inner.values())) {
       if (rows.length >= SCOPES_SHOWN) return;
+      if (group.soft && !app.closed.has(group.name)) continue;
       rows.push(scopeRow(app, group));
       if (!app.closed.has(group.name)) visit(group);
     }

@@ -1,10 +1,14 @@
 "use strict";
 // The tree of groups that fold and open: scopes, repeated parts with their copies, and runs, which
-// keep a level without scopes readable. The innermost group of each node is its home.
+// keep a level without scopes readable. The innermost group of each node is its home. A soft group
+// has no frame when it is open: it folds source lines and inputs where the page is small.
 
 const CROWD = 24; // children of a group from which they are put into runs
+const SOFT_CROWD = 8; // from which they are put into soft ones
 const FAN = 12; // runs of one group
 const FREE_INPUTS = 8; // inputs that stand outside of all groups, up to this many
+
+const SOFT = "⋯·"; // in the name of a soft group
 
 const root = { name: "", kind: "root", parent: null, depth: 0, members: [], inner: new Map() };
 const groups = [root]; // outer ones before inner ones
@@ -22,18 +26,24 @@ function growTree() {
   gatherInputs();
   for (const at of bySeq) for (const [name, kind] of chains[at]) enter(at, name, kind);
   homes.forEach((home, at) => {
-    while (home.members.length === 1) home = home.parent;
+    while (isIdle(home)) home = home.parent;
     homes[at] = home;
   });
-  const kept = groups.filter((group) => group.members.length > 1 || group === root);
+  const kept = groups.filter((group) => !isIdle(group));
   groups.splice(0, groups.length, ...kept);
+}
+
+// A group of one node is that node, and a soft one that is all of its parent is that parent.
+function isIdle({ members, parent, soft }) {
+  return Boolean(parent)
+    && (members.length === 1 || (soft && members.length === parent.members.length));
 }
 
 function enter(at, name, kind) {
   const outer = homes[at];
   if (!outer.inner.has(name)) {
     const group = { name, kind, parent: outer, depth: outer.depth + 1, members: [],
-      inner: new Map() };
+      inner: new Map(), soft: name.includes(SOFT) };
     outer.inner.set(name, group);
     groups.push(group);
   }
@@ -95,6 +105,7 @@ function gatherRuns(members, depth, outer) {
   if (children.size <= CROWD) {
     for (const [key, inside] of children)
       if (typeof key === "string") gatherRuns(inside, depth + 1, key);
+    if (children.size > SOFT_CROWD) gatherLines([...children.values()], depth, outer);
     return;
   }
   const list = [...children.values()], lines = byLine(list);
@@ -106,6 +117,15 @@ function gatherRuns(members, depth, outer) {
     for (const at of run.flat()) chains[at].splice(depth, 0, [name, byLines ? "line" : "run"]);
   });
   gatherRuns(members, depth, outer);
+}
+
+// Neighbours that one source line made, without a scope of their own, are a soft group.
+function gatherLines(list, depth, outer) {
+  byLine(list).forEach((run, k) => {
+    const bare = run.every(([at]) => chains[at].length === depth && graph.nodes[at].site);
+    if (run.length === 1 || !bare) return;
+    for (const [at] of run) chains[at].push([`${outer}${SOFT}${depth}.${k}`, "line"]);
+  });
 }
 
 function byLine(list) {
@@ -137,7 +157,8 @@ function takeInputsAlong() {
   });
 }
 
-// Many parameters, or inputs, of one group that those inside of it share stand in one of their own.
+// Parameters, or inputs, of one group that those inside of it share stand in one of their own: a
+// soft one where they are few.
 function gatherInputs() {
   const levels = new Map();
   graph.nodes.forEach(({ kind }, at) => {
@@ -146,9 +167,11 @@ function gatherInputs() {
     if (!levels.has(name)) levels.set(name, []);
     levels.get(name).push(at);
   });
-  for (const [name, inputs] of levels)
-    if (inputs.length > CROWD)
-      for (const at of inputs) chains[at].push([`${name}⋯inputs`, "inputs"]);
+  for (const [name, inputs] of levels) {
+    const sign = inputs.length > CROWD ? "⋯" : SOFT;
+    if (inputs.length > 1)
+      for (const at of inputs) chains[at].push([`${name}${sign}inputs`, "inputs"]);
+  }
 }
 
 // -- words ----------------------------------------------------------------------------------------
@@ -176,12 +199,20 @@ const numberOf = (at) => opNumbers.get(at);
 // Below the title of a folded group.
 function groupLines(group) {
   const counts = censusText(group.members), { kind } = group;
-  if (kind === "inputs") return ["shared by several parts"];
+  if (kind === "inputs") return [inputNames(group)];
   const first = graph.nodes[group.members.find((at) => graph.nodes[at].kind === "op")];
   if (kind === "repeat") return [innerNames(group) || repeats.get(group.name).title, counts];
-  if (kind === "line") return first.text ? [first.at, counts] : [counts];
+  if (kind === "line") return [first.text ? `${first.at} · ${counts}` : counts];
   if (kind === "run" || kind === "copy") return [frequentOps(group.members), counts];
   return [counts];
+}
+
+// "weight, bias, …", as they read inside the groups around them.
+function inputNames({ members, parent }) {
+  const around = scopeAround(parent);
+  const names = members.map((at) => nameInside(graph.nodes[at].name || "", around)).filter(Boolean);
+  const few = names.slice(0, 3).map((name) => shorten(name, 14)).join(", ");
+  return few ? few + (members.length > 3 ? ", …" : "") : "without a name";
 }
 
 // "layers.1 – layers.11" where a repeat holds whole scopes.
@@ -217,4 +248,5 @@ function frequentOps(members) {
 }
 
 growTree();
-const groupNames = () => [...new Set(groups.slice(1).map((group) => group.name))];
+const groupNames = (wanted = () => true) =>
+  [...new Set(groups.slice(1).filter(wanted).map((group) => group.name))];
