@@ -68,7 +68,7 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
         return None
     if type(value) in NUMBERS:  # takes x's dtype if it has a place there, as in x + value
         beside = np.result_type(*weak_scalars([np.empty(0, x.dtype), value]))
-        value = np.asarray(value, dtype=beside)
+        value = constant_like(np.asarray(value, dtype=beside), x)
     value = array_beside(value, x)
     if value.ndim == 0:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]

@@ -86,6 +86,7 @@ def test_every_copy_between_host_and_device_is_counted(fake):
     assert after.bytes_to_host - before.bytes_to_host == 8 + 32
 
 
+@pytest.mark.layer("courtesy")
 def test_a_numpy_array_beside_a_device_tensor_is_an_error_that_says_where_each_lies(fake):
     x = mg.ones(3, device="cuda")
     with pytest.raises(mg.cuda.DeviceError, match=r"mul\(.*cpu and cuda:0.*x\.to\(device\)"):
@@ -106,8 +107,31 @@ def test_a_number_or_a_list_beside_a_device_tensor_goes_where_that_lies(name, fa
             np.testing.assert_array_equal(y.numpy(), expected.numpy())
             y.sum().backward()
             assert x.grad.device == "cuda:0"
-    with pytest.raises(mg.cuda.DeviceError):  # an array has a place already
-        call(mg.ones(2, device="cuda"), np.ones(2))
+
+
+@pytest.mark.layer("courtesy")
+@pytest.mark.parametrize("name", ["dot", "inner", "outer", "kron", "append", "block_diag"])
+def test_an_array_beside_a_device_tensor_stays_where_it_lies(name, fake):
+    with pytest.raises(mg.cuda.DeviceError):
+        getattr(mg, name)(mg.ones(2, device="cuda"), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: mg.diff(x, prepend=1.5),
+        lambda x: mg.diff(x, append=2),
+        lambda x: mg.choose([1, 0], [x, 1.5]),
+        lambda x: mg.choose(np.array([1, 0]), [2.5, x]),
+        lambda x: mg.choose(mg.astype(x, int) - 1, [2.5, 4.5]),
+    ],
+    ids=["prepended", "appended", "last choice", "first choice", "each choice"],
+)
+def test_a_number_for_an_edge_or_a_choice_goes_where_the_tensor_lies(call, fake):
+    expected = call(mg.tensor([1.0, 2.0]))
+    found = call(mg.tensor([1.0, 2.0], device="cuda"))
+    assert found.device == "cuda:0" and found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
 def test_numbers_in_sums_of_products_go_where_the_tensors_lie(fake):
@@ -145,6 +169,7 @@ def test_a_checkpoint_draws_the_same_dropout_mask_again_on_a_device(fake):
     assert 50 < kept.sum() < 150
 
 
+@pytest.mark.layer("courtesy")
 def test_what_cupy_does_not_have_is_said_so(fake):
     with pytest.raises(TypeError, match=r"spacing\(.*CuPy has no such function.*x\.to\('cpu'\)"):
         mg.spacing(mg.ones(3, device="cuda"))
@@ -176,6 +201,7 @@ def test_a_generator_that_has_not_drawn_yet_goes_on_from_the_state_it_is_given(f
     np.testing.assert_array_equal(mg.rand(3, device="cuda").numpy(), drawn)
 
 
+@pytest.mark.layer("courtesy")
 def test_a_sum_takes_no_axes_that_the_host_refuses(fake):
     x = mg.tensor(np.ones((5, 6), np.float32))
     for axis, why in (([0, 1], "they are a tuple"), (True, "an integer is required")):
@@ -220,6 +246,7 @@ def test_a_number_is_clipped_between_bounds_on_a_gpu(bounds, fake):
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
+@pytest.mark.layer("courtesy")
 def test_a_number_where_cupy_wants_an_array_is_named_with_the_way_to_make_one(fake):
     x = mg.tensor([1.0, 2.0], device="cuda")
     with pytest.raises(TypeError, match=r"3\.0.* is no array: give mg.tensor\(…, device='cuda:0'"):

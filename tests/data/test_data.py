@@ -166,6 +166,7 @@ def test_one_row_goes_to_the_first_part_of_a_split_by_fractions(lengths, sizes):
     assert [len(part) for part in data.random_split([7], lengths)] == sizes
 
 
+@pytest.mark.layer("courtesy")
 def test_lengths_that_are_no_list_show_the_call():
     with pytest.raises(TypeError, match=r"^random_split\(dataset: range\(0, 5\), lengths: 0.8\): "):
         data.random_split(range(5), 0.8)

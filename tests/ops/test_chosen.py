@@ -113,6 +113,7 @@ def test_a_method_refuses_ddof_beside_correction_too():
         mg.tensor(X).std(ddof=1, correction=2)
 
 
+@pytest.mark.layer("courtesy")
 @pytest.mark.parametrize("name, option", [("sum", "where"), ("max", "initial"), ("var", "mean")])
 def test_an_op_says_which_function_takes_these_options(name, option):
     with pytest.raises(TypeError, match=rf"here it is np\.{name}\(x, {option}=\)"):

@@ -149,7 +149,7 @@ def test_complex_rows_have_the_distances_of_their_differences():
     a, b = rows((3, 4), "complex128") + 1j, rows((2, 4), "complex128")
     expected = np.sqrt((np.abs(a[:, None] - b[None]) ** 2).sum(-1))
     np.testing.assert_allclose(mg.cdist(a, b), expected, rtol=1e-14)
-    with pytest.raises(TypeError, match=r"row_distances\(.*needs real rows, got complex128"):
+    with pytest.raises(TypeError, match=r"needs real rows, got complex128"):
         distances.row_distances(a, b)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype, weak_scalars
+from ...backends.dtypes import common_dtype, is_number, weak_scalars
 from ...engine.registry import op
 from ...engine.tensor import raw
 from ...tensor_api.composite import composite
@@ -133,10 +133,11 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     if not len(choices):
         raise ValueError("choose: needs at least one choice")
     numbers = (int, float, complex)
-    choices = weak_scalars([c if type(c) in numbers else array_beside(c, a) for c in choices])
+    home = next((c for c in (*choices, a) if not is_number(c)), a)
+    choices = weak_scalars([c if type(c) in numbers else array_beside(c, home) for c in choices])
     dtype = common_dtype(*[getattr(c, "dtype", c) for c in choices])
-    weak = [np.asarray(c, dtype) if type(c) in numbers else c for c in choices]
-    choices = op.broadcast_arrays(*[array_beside(c, a) for c in weak])
+    choices = [constant_like(np.asarray(c, dtype), home) if is_number(c) else c for c in choices]
+    choices = op.broadcast_arrays(*choices)
     a = _beside(array_like(a), choices[0])
     shape = np.broadcast_shapes(a.shape, choices[0].shape)
     stacked = op.stack([op.broadcast_to(c, shape=shape) for c in choices])
