@@ -3,7 +3,7 @@
 plain_call.py      seam A: the calls of an op, written out for it alone
 written_out.py     seam B: `save` and `pull` of a plan, written out
 ownership.py       seam D: sums in place, gradients handed out without a copy
-large_pull.py      cotangents of large arrays in blocks, or put off
+blocked_vjp.py     cotangents of large arrays in blocks, or put off
 function_quick.py  the plain call of a mg.Function
 """
 

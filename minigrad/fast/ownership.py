@@ -14,7 +14,7 @@ from ..engine.graph import Leaf, Node
 from ..engine.registry import op
 from ..engine.tensor import wrap
 from ..tensor_api.tensor import Tensor
-from .large_pull import PutOff
+from .blocked_vjp import PutOff
 
 _ndarray = np.ndarray
 
@@ -76,7 +76,7 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | Non
     """The contributions of an elementwise node for a large g, made in blocks.
 
     Where a parent is a leaf or takes its contribution in blocks, and no sum has been made there, it
-    is put off until then (large_pull.py). The numbers are those of `add_into`.
+    is put off until then (blocked_vjp.py). The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)

@@ -17,7 +17,7 @@ from ..engine import rule as seam
 from ..engine.rule import BEHIND, Rule, needed
 from ..engine.tensor import raw
 from ..ops.blocked import NOTABLE
-from .large_pull import PASSED, BlockRule, LargePull
+from .blocked_vjp import PASSED, BlockRule, LargePull
 
 
 def save_written_out(

@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.engine import contributions
 from minigrad.engine.registry import op as registry
-from minigrad.fast.large_pull import MOST, LargePull, PutOff, Sum
+from minigrad.fast.blocked_vjp import MOST, LargePull, PutOff, Sum
 from minigrad.ops import blocked as pieces
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
