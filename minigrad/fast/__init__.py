@@ -1,7 +1,7 @@
 """Accelerations, which change no bit. Delete this folder, and everything still runs.
 
 plain_call.py      seam A: the calls of an op, written out for it alone
-written_out.py     seam B: `save` and `pull` of a plan, written out
+codegen.py         seam B: `save` and `pull` of a plan, written out
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or put off
 function_quick.py  the plain call of a mg.Function
@@ -11,11 +11,11 @@ from ..custom import custom
 from ..engine import contributions, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from . import function_quick, ownership, plain_call, written_out
+from . import codegen, function_quick, ownership, plain_call
 
 primitive.make_call = plain_call.written_out_call
 primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
-rule.make_save, rule.make_vjp = written_out.save_written_out, written_out.pull_written_out
+rule.make_save, rule.make_vjp = codegen.save_written_out, codegen.pull_written_out
 contributions.add_into, contributions.private = ownership.add_into, ownership.private
 contributions.pull_large, contributions.LARGE = ownership.pull_large, LARGE
 custom.make_call = function_quick.plain_call

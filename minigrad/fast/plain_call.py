@@ -110,7 +110,7 @@ from ..engine.help import explain
 from ..engine.values import as_result
 from ..ops.blocked import LARGE, NOTABLE
 from ..tensor_api.tensor import Tensor
-from .written_out import known_to_save, saved_values
+from .codegen import known_to_save, saved_values
 
 _KNOWN = {
     "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,

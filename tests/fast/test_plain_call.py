@@ -11,8 +11,8 @@ from minigrad.engine import events, modes
 from minigrad.engine.errors import RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
+from minigrad.fast.codegen import compiled
 from minigrad.fast.plain_call import plain_call, watched_call
-from minigrad.fast.written_out import compiled
 from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.case import Context
 from minigrad.testing.run import load_samples

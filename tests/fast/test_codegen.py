@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine.primitive import Primitive
-from minigrad.fast.written_out import _in_words
+from minigrad.fast.codegen import _in_words
 
 
 def op_with(rule, *, optional=()):
