@@ -1,6 +1,6 @@
 """Accelerations, which change no bit. Delete this folder, and everything still runs.
 
-plain_call.py      seam A: the calls of an op, written out for it alone
+fast_call.py       seam A: the calls of an op, written out for it alone
 codegen.py         seam B: `save` and `pull` of a plan, written out
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or put off
@@ -11,9 +11,9 @@ from ..custom import custom
 from ..engine import contributions, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from . import codegen, function_quick, ownership, plain_call
+from . import codegen, fast_call, function_quick, ownership
 
-primitive.make_call = plain_call.written_out_call
+primitive.make_call = fast_call.written_out_call
 primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
 rule.make_save, rule.make_vjp = codegen.save_written_out, codegen.pull_written_out
 contributions.add_into, contributions.private = ownership.add_into, ownership.private

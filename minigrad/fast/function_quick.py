@@ -1,6 +1,6 @@
 """The plain call of a Function: source code generated for one kind of calls, as for an op.
 
-A call is plain while no mode, transform or listener is on (plain_call.py). For forward(ctx, x, n)
+A call is plain while no mode, transform or listener is on (fast_call.py). For forward(ctx, x, n)
 of a class of one result, called with a tensor x, the code is
 
     def call(args):

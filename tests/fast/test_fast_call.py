@@ -12,7 +12,7 @@ from minigrad.engine.errors import RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.fast.codegen import compiled
-from minigrad.fast.plain_call import plain_call, watched_call
+from minigrad.fast.fast_call import plain_call, watched_call
 from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.case import Context
 from minigrad.testing.run import load_samples
