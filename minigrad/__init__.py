@@ -31,7 +31,7 @@ if _wanted("courtesy"):  # first, and the one place that imports it
     from . import courtesy
 # these fill places that the engine leaves open; the first before any op is registered
 from .custom import reload as _reload, implementations as _implementations
-from .modes import around as _around, careful as _careful
+from .modes import around as _around, slow_path as _slow_path
 from .ops import *
 from . import (
     amp,

@@ -75,8 +75,8 @@ def _tell(
     return y
 
 
-# Seam F. Called while `modes.active`, before and after a call; modes/careful.py puts functions here
-# that know transforms, autocast, tapes, checkpoints and sessions.
+# Seam F. Called while `modes.active`, before and after a call; modes/slow_path.py puts functions
+# here that know transforms, autocast, tapes, checkpoints and sessions.
 enter: Callable[[Any, tuple, dict], tuple] = _under_modes
 tell: Callable = _tell
 holders: dict[int, weakref.ref] = {}  # the ops that hold a call so made, by id

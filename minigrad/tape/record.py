@@ -162,7 +162,7 @@ class Record(metaclass=CalledFirst):
         return any(a is not None and versions.written_after(a, clock) for a in arrays)
 
     def record(self, op: Any, node: Any, args: tuple, params: dict, outputs: Any) -> None:
-        """Write down one call (called by the doorway, see modes/careful.py)."""
+        """Write down one call (called by the doorway, see modes/slow_path.py)."""
         entry = Entry()
         entry.op, entry.params, entry.node = op, params, node
         entry.origin = events.capture_origin()
