@@ -7,7 +7,7 @@ from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
 from ..engine.passes import Pass, Pull
 from ..engine.tensor import TensorBase
-from . import anomaly, claims, hooked, hooks
+from . import anomaly, graph_lock, hooked, hooks
 from .autocast import paused
 
 _AS_IT_IS = nullcontext()
@@ -16,9 +16,9 @@ _NESTED = 3  # backwards that may run before one of them asks how deep it is nes
 
 def surround(work: Pass, run: Callable[[], None]) -> None:
     """Run a backward with its hooks, in the dtypes of the forward, disturbed by no other thread."""
-    mine = claims.Claim(work.order, work.release, work.alone)
+    mine = graph_lock.Claim(work.order, work.release, work.alone)
     try:
-        running = claims.register(mine)
+        running = graph_lock.register(mine)
         plain = _AS_IT_IS
         if work.leaf_ready is not None or hooks.registered and hooked.any_in(work.order):
             work.hooks = hooked.Hooks(work)
@@ -31,7 +31,7 @@ def surround(work: Pass, run: Callable[[], None]) -> None:
                 run()
     finally:
         mine.ended = True
-        claims.forget(mine)
+        graph_lock.forget(mine)
 
 
 def around_rules(pull: Pull, work: Pass) -> Pull:

@@ -12,7 +12,7 @@ import minigrad as mg
 from minigrad.backends import random
 from minigrad.engine import events, modes
 from minigrad.instrument.formats import EventReader
-from minigrad.modes import claims
+from minigrad.modes import graph_lock
 
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
@@ -207,7 +207,7 @@ def test_a_backward_that_was_interrupted_claims_its_graph_no_longer():
         where = interrupted(at, lambda: mg.grad(y, x, retain_graph=True, engine="parallel"))
         if where is None:
             break
-        assert all(claim.ended for claim in claims._running), where
+        assert all(claim.ended for claim in graph_lock._running), where
     assert at > 50
 
 
