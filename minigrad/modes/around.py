@@ -7,7 +7,7 @@ from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
 from ..engine.passes import Pass, Pull
 from ..engine.tensor import TensorBase
-from . import anomaly, graph_lock, hooked, hooks
+from . import anomaly, graph_lock, hook_runner, hooks
 from .autocast import paused
 
 _AS_IT_IS = nullcontext()
@@ -20,8 +20,8 @@ def surround(work: Pass, run: Callable[[], None]) -> None:
     try:
         running = graph_lock.register(mine)
         plain = _AS_IT_IS
-        if work.leaf_ready is not None or hooks.registered and hooked.any_in(work.order):
-            work.hooks = hooked.Hooks(work)
+        if work.leaf_ready is not None or hooks.registered and hook_runner.any_in(work.order):
+            work.hooks = hook_runner.Hooks(work)
             if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
                 plain = modes.Recording(False)  # hooks compute on arrays
         with plain, paused():
@@ -38,7 +38,7 @@ def around_rules(pull: Pull, work: Pass) -> Pull:
     """The same pull, which explains errors in anomaly mode, and runs the hooks of nodes."""
     if modes.state.anomaly is not None and events.listeners and not modes.state.muted:
         pull = anomaly.explained(pull)
-    return pull if work.hooks is None else hooked.hooked_pull(pull, work.hooks.lock)
+    return pull if work.hooks is None else hook_runner.hooked_pull(pull, work.hooks.lock)
 
 
 backward.surround, backward.around_rules = surround, around_rules

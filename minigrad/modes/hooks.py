@@ -13,7 +13,7 @@ At a leaf:
     tensor hooks → multi-grad hooks → `.grad` is updated → post-accumulate hooks → leaf-ready hooks,
     that of the call (leaf_ready= of backward, grad and gradients) before those registered
 
-modes/hooked.py runs them. While `registered` is 0 a backward does not look for any.
+modes/hook_runner.py runs them. While `registered` is 0 a backward does not look for any.
 """
 
 import weakref

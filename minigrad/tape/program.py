@@ -23,7 +23,7 @@ from ..engine.errors import about, describe
 from ..engine.passes import Pass
 from ..engine.tensor import raw
 from ..errors import TapeError
-from ..modes import hooked, hooks
+from ..modes import hook_runner, hooks
 from ..ops.blocked import in_blocks
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
@@ -219,7 +219,7 @@ class _Compiler:
         """The steps of the walk; the gradients of the vertices, None where none has come."""
         seeds = derivatives.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
-        if hooks.registered and hooked.any_in(order):
+        if hooks.registered and hook_runner.any_in(order):
             raise TapeError(
                 "compile: there are hooks on what the backward goes through, and a program runs "
                 "none. Remove them, or use mg.grad."
