@@ -18,7 +18,7 @@ LAYERS = (
 )  # fmt: skip
 READING = (
     "graph", "registry", "tensor", "errors", "modes", "events", "help", "signature", "rule",
-    "rules", "plan", "values", "primitive", "versions", "contributions", "passes", "serial",
+    "rules", "plan", "values", "primitive", "versions", "contributions", "backward_run", "serial",
     "backward",
 )  # fmt: skip
 BUDGETS = {"engine": 1500, "fast": 700, "courtesy": 800}  # code lines

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from . import events, modes, serial, versions
+from .backward_run import Pass, Pull, way_of
 from .errors import GraphReleasedError, about
-from .passes import Pass, Pull, way_of
 from .tensor import TensorBase, wrap
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..backends.device import device_of
 from . import contributions as seam
+from .backward_run import Pass, Pull, engines
 from .contributions import conform, require_array
 from .graph import Leaf, Node, Port
-from .passes import Pass, Pull, engines
 
 
 def pull_arrays(node: Any, g: Any, plan: Any) -> list:

@@ -18,8 +18,8 @@ from ..backends.leaving import left_always
 from ..backends.sites import stack_of
 from ..backends.threads import Local
 from ..engine import events, modes
+from ..engine.backward_run import Pull
 from ..engine.errors import InPlaceError, about, describe
-from ..engine.passes import Pull
 from ..engine.tensor import raw
 from ..engine.versions import arrays_in
 from ..errors import AnomalyError

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
-from ..engine.passes import Pass, Pull
+from ..engine.backward_run import Pass, Pull
 from ..engine.tensor import TensorBase
 from . import anomaly, graph_lock, hook_runner, hooks
 from .autocast import paused

@@ -13,10 +13,10 @@ import numpy as np
 from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
+from ..engine.backward_run import Pass, Pull
 from ..engine.contributions import accumulate, conform
 from ..engine.errors import about, describe
 from ..engine.graph import Leaf
-from ..engine.passes import Pass, Pull
 from ..engine.tensor import raw
 from ..errors import HookError
 from ..tensor_api.tensor import Tensor

@@ -15,9 +15,9 @@ from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
 from ..engine import contributions as seam
 from ..engine import modes, serial
+from ..engine.backward_run import Pass
 from ..engine.contributions import conform, require_array
 from ..engine.graph import Leaf, Node, Port
-from ..engine.passes import Pass
 from .report import Lane, detail_wanted
 from .work import Estimate
 

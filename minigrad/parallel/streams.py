@@ -33,8 +33,8 @@ from ..backends.device import array_module
 from ..backends.locks import Lock
 from ..engine import contributions as seam
 from ..engine import serial
+from ..engine.backward_run import Pass
 from ..engine.graph import Leaf, Node
-from ..engine.passes import Pass
 from ..modes.saving import Deferred
 from .report import Report, keep
 from .scheduler import Scheduler

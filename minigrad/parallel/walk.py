@@ -32,7 +32,7 @@ from time import perf_counter_ns
 from ..backends import blas, pool
 from ..backends.locks import Lock
 from ..engine import serial
-from ..engine.passes import Pass, engines
+from ..engine.backward_run import Pass, engines
 from ..tensor_api.tensor import Tensor
 from .report import Report, keep
 from .scheduler import Scheduler

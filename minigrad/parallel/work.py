@@ -13,8 +13,8 @@ from typing import Any
 
 from ..backends.caches import Cache
 from ..engine import versions
+from ..engine.backward_run import Pull
 from ..engine.graph import Node
-from ..engine.passes import Pull
 
 MIN_WORK = 100.0  # µs: below this, handing a node to another thread costs more than it gains
 _SETUP, _PER_VERTEX, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself

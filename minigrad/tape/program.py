@@ -19,8 +19,8 @@ from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
 from ..engine import serial, versions
+from ..engine.backward_run import Pass
 from ..engine.errors import about, describe
-from ..engine.passes import Pass
 from ..engine.tensor import raw
 from ..errors import TapeError
 from ..modes import hook_runner, hooks

@@ -18,8 +18,8 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..engine import modes, serial
+from ..engine.backward_run import Pass, engines, orders
 from ..engine.graph import Leaf
-from ..engine.passes import Pass, engines, orders
 from ..errors import TapeError
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor

@@ -10,10 +10,10 @@ from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
 from ..engine import modes
 from ..engine.backward import run_backward
+from ..engine.backward_run import engines
 from ..engine.contributions import accumulate
 from ..engine.errors import SeedError, about, describe
 from ..engine.graph import Leaf
-from ..engine.passes import engines
 from ..engine.registry import engine as functions
 from ..engine.registry import op
 from ..engine.tensor import raw, wrap

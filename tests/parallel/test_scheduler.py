@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import minigrad as mg
-from minigrad.engine import passes, serial
+from minigrad.engine import backward_run, serial
 from minigrad.engine.graph import backward_order
 from minigrad.engine.primitive import primitive
 from minigrad.parallel import work
@@ -33,7 +33,7 @@ def scheduled(look, cost):
     order = backward_order(seeds)
     costs = [cost] * len(order)
     estimate = SimpleNamespace(costs=costs, priority=work.priorities(order, costs))
-    job = passes.Pass(order, seeds, lambda vertex, g: None, pull=serial.pull_arrays)
+    job = backward_run.Pass(order, seeds, lambda vertex, g: None, pull=serial.pull_arrays)
     return x, Scheduler(job, estimate, min_work=1.5 * cost)
 
 

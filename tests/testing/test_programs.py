@@ -11,7 +11,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.engine import contributions, serial
-from minigrad.engine.passes import engines
+from minigrad.engine.backward_run import engines
 from minigrad.engine.plan import Rule
 from minigrad.engine.registry import op
 from minigrad.func.levels import LevelTensor

@@ -7,9 +7,9 @@ import numpy as np
 
 from ...backends.dtypes import is_differentiable
 from ...engine import serial
+from ...engine.backward_run import Pass
 from ...engine.contributions import conform
 from ...engine.graph import Leaf, backward_order
-from ...engine.passes import Pass
 from ...engine.versions import owner_of
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
