@@ -41,7 +41,7 @@ def test_no_module_imports_one_that_imports_it(package):
         path = file.relative_to(PACKAGES[package]).with_suffix("").parts
         files[".".join([package, *path]).removesuffix(".__init__")] = file
     imports = {name: imported_by(name, file, set(files)) for name, file in files.items()}
-    for name in imports:  # the finished library, which spelling.py reads for an error alone
+    for name in imports:  # the finished library, which foreign_names.py reads for an error alone
         imports[name].discard(package)
     TopologicalSorter(imports).prepare()  # a CycleError names the modules of a cycle
 

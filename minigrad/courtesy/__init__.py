@@ -1,22 +1,22 @@
 """Help, which changes no result. Delete this folder, and everything still runs.
 
-explain.py    errors that name the call, the argument, the shapes, and the next step
-hints.py      what an error may add: the mistake behind it
-spelling.py   names and arguments of PyTorch and NumPy that are called something else here
-options.py    options held against their annotations
+explain.py        errors that name the call, the argument, the shapes, and the next step
+hints.py          what an error may add: the mistake behind it
+foreign_names.py  names and arguments of PyTorch and NumPy that are called something else here
+options.py        options held against their annotations
 
 Importing it puts these in the places of the plain ones of engine/help.py and tensor_api/help.py.
 """
 
 from ..engine import help as _engines
 from ..tensor_api import help as _calls
-from . import explain, hints, options, spelling
+from . import explain, foreign_names, hints, options
 
 _engines.install(explain=explain.explain, taught=explain.taught, held=options.held)
 _calls.install(
     of_call=explain.of_call, teaching=explain.teaching, untaught=explain.untaught,
     telling=explain.telling, unfit=explain.unfit, Told=explain.Told, Checked=explain.Checked,
     Options=options.Options, no_operand=hints.no_operand, several_tensors=hints.several_tensors,
-    stand_in=spelling.Elsewhere.stand_in, absences=spelling.absences,
-    Elsewhere=spelling.Elsewhere, INSTEAD_OF=spelling.INSTEAD_OF,
+    stand_in=foreign_names.Elsewhere.stand_in, absences=foreign_names.absences,
+    Elsewhere=foreign_names.Elsewhere, INSTEAD_OF=foreign_names.INSTEAD_OF,
 )  # fmt: skip

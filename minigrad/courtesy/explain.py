@@ -14,9 +14,9 @@ from ..backends.device import DeviceError, ErrorAbout, OperandError, device_of
 from ..engine import registry
 from ..engine.errors import MinigradError, call_text, describe, named_arguments, refuse_left_behind
 from ..tensor_api.help import SignatureOfInit
+from .foreign_names import argument_here
 from .hints import arrays_in, hint_of_op, no_operand, our_name
 from .options import Options
-from .spelling import argument_here
 
 Fn = TypeVar("Fn", bound=Callable)
 

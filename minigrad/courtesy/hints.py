@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import device_of
-from .spelling import INSTEAD_OF, argument_here
+from .foreign_names import INSTEAD_OF, argument_here
 
 
 def hint_of_op(error: Exception, op: Any, named: list, args: tuple, params: dict) -> str:

@@ -24,7 +24,7 @@ class Registry:
         """The error for a name that is taken."""
         raise ValueError(f"the {self._what} {name!r} is registered already; choose another name")
 
-    if TYPE_CHECKING:  # real, it would slow every look-up, as it would a tensor's (spelling.py)
+    if TYPE_CHECKING:  # real, it would slow every look-up, as it would a tensor's (foreign_names)
 
         def __getattr__(self, name: str) -> Any: ...
 

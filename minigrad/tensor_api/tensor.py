@@ -177,7 +177,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
         return format(self.item(), spec)
 
     def __dir__(self) -> list[str]:
-        """The tensor's names, without the stand-ins for PyTorch's (spelling.py)."""
+        """The tensor's names, without the stand-ins for PyTorch's (foreign_names.py)."""
         return [x for x in super().__dir__() if not isinstance(vars(Tensor).get(x), Elsewhere)]
 
     # -- out of the graph --------------------------------------------------------------------
