@@ -22,8 +22,8 @@ from ..backends.device import (
 from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
 from ..engine import modes
 from ..engine.registry import numpy_table, op
-from .assigned import is_mapped, values_of
 from .help import teaching
+from .setters import is_mapped, values_of
 from .tensor import Tensor
 
 __all__ = [

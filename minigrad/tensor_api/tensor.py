@@ -16,10 +16,10 @@ from ..engine.graph import Leaf, Node
 from ..engine.registry import engine, op
 from ..engine.tensor import TensorBase, raw, wrap
 from ..modes.hooks import TensorHooks
-from .assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
 from .help import Elsewhere, stand_in
 from .inplace import InPlace, set_values
 from .numpy_protocol import array_function, array_ufunc, no_mask, warn_of_storing
+from .setters import as_data, gradients_of, of_numbers, require_gradient, values_of
 from .show import tensor_bundle, tensor_html, tensor_text
 
 # The end of the error where a plain array would drop a derivative in silence.
