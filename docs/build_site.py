@@ -42,7 +42,7 @@ GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewe
 ROOMS = {
     "tensors": (
         "Tensors and modes",
-        ["tensor_api.create", "tensor_api.draws", "tensor_api.tensor", "engine.tensor",
+        ["tensor_api.create", "tensor_api.random_tensors", "tensor_api.tensor", "engine.tensor",
          "tensor_api.inplace", "modes.hooks", "modes.recording", "modes.session", "modes.scopes",
          "engine.events", "modes.deterministic", "backends.caches", "backends.random",
          "backends.pool", "errors", "engine.errors"],

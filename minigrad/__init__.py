@@ -64,7 +64,7 @@ from .backends.caches import cache_stats, clear_caches
 from .tensor_api.create import *
 from .custom.custom import Function, once_differentiable
 from .modes.deterministic import *
-from .tensor_api.draws import *
+from .tensor_api.random_tensors import *
 from .modes.scopes import scope
 from .custom.extension import extension, extensions
 from .modes.hooks import register_multi_grad_hook

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..tensor_api import create, draws
+from ..tensor_api import create, random_tensors
 from ..tensor_api.tensor import Tensor
 from .init import constant_
 from .module import Module
@@ -262,7 +262,7 @@ class RReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         slope: Any = (self.lower + self.upper) / 2
         if self.training:
-            slope = draws.rand_like(x) * (self.upper - self.lower) + self.lower
+            slope = random_tensors.rand_like(x) * (self.upper - self.lower) + self.lower
         return op.where(x >= 0, x, slope * x)
 
     def extra_repr(self) -> str:

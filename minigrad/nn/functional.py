@@ -80,7 +80,7 @@ from ..ops.loss.margins import multi_margin as multi_margin_loss
 from ..ops.loss.margins import multilabel_margin as multilabel_margin_loss
 from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_loss
 from ..ops.loss.margins import soft_margin as soft_margin_loss
-from ..tensor_api import create, draws
+from ..tensor_api import create, random_tensors
 from ..tensor_api.help import absences as _absences
 from ..tensor_api.tensor import Tensor
 from . import activation, loss, norm, shape
@@ -282,7 +282,7 @@ def gumbel_softmax(
     logits = create.as_tensor(logits)
     # 16 bits are too few: a draw would round to 1, whose noise is infinite
     wide = np.float32 if logits.dtype.itemsize == 2 else logits.dtype
-    noise = -op.log(-op.log(draws.rand_like(logits, wide) * (1 - 1e-7) + 1e-30))
+    noise = -op.log(-op.log(random_tensors.rand_like(logits, wide) * (1 - 1e-7) + 1e-30))
     y = op.softmax((logits + op.astype(noise, dtype=logits.dtype)) / tau, axis=dim)
     if not hard:
         return y
