@@ -22,7 +22,7 @@ from ..engine import modes
 from ..engine.errors import describe
 from ..engine.tensor import wrap
 from ..errors import TransformError
-from ..tensor_api import joined
+from ..tensor_api import level_membership
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor
 from .residuals import with_residuals
@@ -207,12 +207,12 @@ def _settle(base: Any, level: int, failed: bool = False) -> None:
     It is the one they have now. In vmap there is none, and they are again what they were: an error,
     unless the function has failed with one that says more.
     """
-    left = joined.alive(level)
+    left = level_membership.alive(level)
     if left and not base.has_value_below and not failed:
         del left
         gc.collect()  # a tensor made inside may wait for it in a cycle
-        left = joined.alive(level)
-    joined.forget(level)
+        left = level_membership.alive(level)
+    level_membership.forget(level)
     for x, before in left:
         if base.has_value_below:
             _lower(x, before)
@@ -227,14 +227,14 @@ def _settle(base: Any, level: int, failed: bool = False) -> None:
         )
 
 
-def _lower(x: Any, before: joined.Before) -> None:
+def _lower(x: Any, before: level_membership.Before) -> None:
     """Let x, a tensor of a level that ends, stand for its value one level below.
 
     In memory of its own: results and graphs may hold what it had inside, and x may be written on.
     """
     value = as_result(x.data).copy()
     if value.level > before.kind.level:
-        joined.note(x, value.level, before)
+        level_membership.note(x, value.level, before)
         x.__class__ = type(value)
     else:
         x.__class__ = before.kind

@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.errors import SeedError, describe
 from ..engine.tensor import wrap
 from ..errors import TransformError
-from ..tensor_api import derivatives, joined
+from ..tensor_api import derivatives, level_membership
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor
 from . import tree
@@ -139,7 +139,7 @@ def split_aux(what: str, returned: Any, has_aux: bool) -> tuple:
 def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     """A result of the function as a tensor of the level; a constant where it is of a lower one."""
     if type(y) is kind:
-        return wrap(y.data, y.node, kind) if joined.has(y, kind.level) else y
+        return wrap(y.data, y.node, kind) if level_membership.has(y, kind.level) else y
     if not (isinstance(y, Tensor) or hasattr(y, "dtype") or isinstance(y, int | float | complex)):
         raise TransformError(
             f"{what}: the function returned {describe(y)}; its result must be tensors, alone or in "

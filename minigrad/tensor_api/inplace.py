@@ -14,9 +14,9 @@ Four cases:
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
 - Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
   and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
-  then `y[0] = v`), until the transform ends (joined.py). An argument of the transformed function
-  is a leaf. Under no_grad the values change and the history does not, as outside: x keeps its
-  place in the graph of each level.
+  then `y[0] = v`), until the transform ends (level_membership.py). An argument of the
+  transformed function is a leaf. Under no_grad the values change and the history does not, as
+  outside: x keeps its place in the graph of each level.
 """
 
 import math
@@ -35,7 +35,7 @@ from ..engine.graph import Leaf
 from ..engine.registry import op
 from ..errors import TransformError
 from ..modes import hooks
-from . import joined
+from . import level_membership
 from .holders import saved_alone
 from .methods import Methods
 from .swaps import refuse_swap
@@ -334,7 +334,7 @@ def _become(x: Any, y: Any) -> Any:
     if not modes.records(y.level):
         _keep_history(x, y)
     if y.level > x.level:
-        joined.note(x, y.level)
+        level_membership.note(x, y.level)
     if hooks.registered:
         hooks.keep_retaining(x, x.node, y.node)
     x._data, x.node = _lying_as(x._data, y._data), y.node
