@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .device import On, require_gpu, resolve
-from .draws import Draws, Noted, Repeated, Shared, State
 from .leaving import left_always
 from .philox import DeviceGenerator
+from .rng_replay import Draws, Noted, Repeated, Shared, State
 from .threads import Local
 
 _generator = np.random.default_rng()

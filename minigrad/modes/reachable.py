@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.draws import Draws
 from ..backends.philox import DeviceGenerator
+from ..backends.rng_replay import Draws
 from ..tensor_api.tensor import Tensor
 
 _MOST = 20_000  # objects looked at; a function that reaches more is not looked through further
