@@ -162,3 +162,25 @@ def test_no_gradient_is_drawn_on_the_link_of_an_input_without(dumps, open_page):
     page.keyboard.press("End")
     first = "app.scene.links.map(({ source, first }) => [app.scene.boxes[source].title, first < 1])"
     assert dict(page.evaluate(first)) == {"w": True, "x": False}
+
+
+def test_what_stands_around_a_scope_keeps_its_order_when_it_opens_or_folds(recorded, open_page):
+    for name, scope in (("convnet", "DigitNet/hidden"), ("encoder", "TransformerEncoder/layers.0")):
+        page = open_page(recorded(name), depth=None, size=(1280, 800))
+        kept = page.evaluate(
+            """(scope) => {
+              const stands = () => new Map(app.scene.frames.flatMap(({ items, group }) =>
+                items.filter((item) => !item.stub && nameOf(item) !== scope)
+                  .map((item) => [group.name + " " + nameOf(item), item])));
+              const ordered = (a, b) => [...a].every(([one, first]) => [...a].every(([two, second]) =>
+                !b.has(one) || !b.has(two) || Math.abs(first.y - second.y) > 1
+                || (first.x - second.x) * (b.get(one).x - b.get(two).x) >= 0));
+              const before = stands();
+              app.toggle(scope);
+              const between = stands();
+              app.toggle(scope);
+              return ordered(before, between) && ordered(between, stands());
+            }""",
+            scope,
+        )
+        assert kept

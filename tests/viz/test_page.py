@@ -186,21 +186,43 @@ def test_beside_a_long_scope_its_count_stands_whole(open_page, dumps):
     first = dump.leaf((2,))
     long = "VeryLongScopeNameIndeed" * 6
     page = open_page(dump.done(dump.op("exp", (2,), dump.op("sin", (2,), first, scope=long))))
-    count = page.locator("#panel button span", has_text="node").last
-    assert count.inner_text() == "1 node"
+    count = page.locator("#panel .scope .cells span").first
+    assert count.inner_text() == "1"
     assert count.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 def test_the_list_of_scopes_is_a_tree_with_counts_and_times(open_page, dumps):
     page = open_page(dumps.convnet(), depth=1)
     rows = page.locator("#panel button.scope")
-    assert rows.all_inner_texts() == ["▸ model\n22 nodes · 12.6 ms"]
+    assert rows.all_inner_texts() == ["▸ model\n22\n12.6 ms\n1.35 MiB"]
     assert rows.first.get_attribute("aria-expanded") == "false"
     rows.first.click()
-    assert rows.all_inner_texts()[1] == "▾ conv1\n4 nodes · 1.8 ms"
+    assert rows.all_inner_texts()[1] == "▾ conv1\n4\n1.8 ms\n513 KiB"
     indents = [row.evaluate("e => parseFloat(e.style.paddingLeft)") for row in rows.all()[:2]]
     assert indents[0] < indents[1]
     assert rows.first.get_attribute("aria-expanded") == "true"
+
+
+def test_a_name_in_the_list_of_scopes_is_never_broken(open_page, recorded):
+    page = open_page(recorded("encoder"), depth=0)
+    heights = page.locator("#panel .scope b").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)"
+    )
+    assert max(heights) == min(heights) > 0
+
+
+def test_the_list_of_scopes_is_walked_folded_and_opened_by_keys(open_page, recorded):
+    page = open_page(recorded("convnet"), depth=1)
+    focused = "document.activeElement.querySelector('b').textContent"
+    page.locator("#panel .scope").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(focused) == "▾ DigitNet"
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(focused) == "▾ conv1"
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    assert page.evaluate(focused) == "▸ DigitNet"
+    assert page.locator("#panel [role=treeitem]").first.get_attribute("aria-level") == "1"
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ _SCRIPTS = (
     "paint.js",
     "bitmap.js",
     "panel.js",
+    "scopes.js",
     "scale.js",
     "recording.js",
     "paths.js",

@@ -90,8 +90,8 @@ class App {
   }
 
   toggle(scope) {
-    if (this.closed.has(scope)) this.closed.delete(scope);
-    else this.closed.add(scope);
+    if (!this.closed.delete(scope)) this.closed.add(scope);
+    else for (const { name } of softIn(scope)) this.closed.delete(name); // wished for, too
     this.refold();
     const { boxes, frames } = this.scene, is = (one) => one.scope === scope;
     this.lookAt(frames.find(is) || boxes.find(is));
@@ -99,19 +99,19 @@ class App {
 
   foldAll() {
     this.closed = new Set(groupNames((group) => !group.soft || this.closed.has(group.name)));
-    this.refold();
+    this.refold(null);
     this.fit();
   }
 
   unfoldAll() {
     this.closed.clear();
-    this.refold();
+    this.refold(null);
     this.fit();
   }
 
-  refold() {
+  refold(before = this.scene) {
     this.chosenByPage = false;
-    this.layOut();
+    this.layOut(before);
     this.remember();
   }
 
@@ -126,9 +126,9 @@ class App {
     return showScale(this.scene, by);
   }
 
-  layOut() {
-    const space = pageSpace(this.leastZoom);
-    this.scene = buildScene(this.closed, this.room(), space && { ...space, inner: this.inner });
+  layOut(before = null) {
+    const space = pageSpace(this.leastZoom), at = space && { ...space, inner: this.inner };
+    this.scene = buildScene(this.closed, this.room(), at, before);
     this.colour();
     markPath(this.scene, this.path);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
@@ -168,7 +168,7 @@ class App {
     if (this.scene.boxes[this.scene.boxOf[at]].group) {
       for (let group = homes[at]; group.parent; group = group.parent)
         this.closed.delete(group.name);
-      this.layOut();
+      this.layOut(this.scene);
     }
     this.chosen = at;
     this.centre(this.scene.boxes[this.scene.boxOf[at]]);

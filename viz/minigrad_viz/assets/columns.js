@@ -4,9 +4,14 @@
 
 const COLUMN = { gap: 30, lane: 7, most: 8, crossing: 6, worth: 1.05 };
 
-// Changes a layout in place where columns show it larger at the page's size.
-function intoColumns(layout, graph, space) {
+// Changes a layout in place where columns show it larger at the page's size. A level with the rows
+// that it had `before` is cut where it was.
+function intoColumns(layout, graph, space, before) {
   const { tops, bottoms } = layout, rows = tops.length;
+  if (before && before.tops.length === rows) {
+    if (before.cuts) cutAt(layout, graph, before.cuts);
+    return;
+  }
   const plain = { zoom: zoomOf(layout.width, layout.height, space) };
   if (!space || plain.zoom >= 1 || rows < 4) return;
   const trunks = trunkSpans(layout, graph.ends), open = openTrunks(trunks, rows);
@@ -19,6 +24,10 @@ function intoColumns(layout, graph, space) {
     if (plan.zoom > best.zoom * COLUMN.worth) best = plan;
   }
   if (best !== plain) moveTo(layout, best);
+}
+
+function cutAt(layout, graph, cuts) {
+  moveTo(layout, planColumns(layout, graph, cuts, trunkSpans(layout, graph.ends)));
 }
 
 function zoomOf(width, height, space) {
@@ -117,7 +126,7 @@ function moveTo(layout, plan) {
   layout.x.forEach((x, k) => {
     [layout.x[k], layout.y[k]] = moved(columnOf[row[k]], [x, layout.y[k]]);
   });
-  Object.assign(layout, { width: plan.width, height: plan.height });
+  Object.assign(layout, { width: plan.width, height: plan.height, cuts: plan.cuts });
 }
 
 function columnAt(columns, y) {

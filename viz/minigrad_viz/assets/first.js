@@ -60,6 +60,8 @@ function softInside(outer) {
   return groups.filter((group) => group.soft && group.parent === outer);
 }
 
+const softIn = (name) => groups.filter((group) => group.soft && group.parent.name === name);
+
 function withSoft(wanted) {
   return [...new Set([...wanted, ...wanted.flatMap(softInside)])];
 }

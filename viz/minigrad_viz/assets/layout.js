@@ -5,12 +5,13 @@
 const ROOM = { box: 26, waypoint: 12, entry: 14, row: 46, rim: 24, exit: 36, label: 16, stub: 18,
   careful: 3000 };
 
-// `pins` hold some boxes, ports on the rim of a frame, in the first row or the last.
-function placeGraph(widths, heights, links, exits, pins = new Map()) {
+// `pins` hold some boxes, ports on the rim of a frame, in the first row or the last. `before` says
+// where some boxes stood: in each row they keep their order.
+function placeGraph(widths, heights, links, exits, pins = new Map(), before = []) {
   if (!widths.length)
     return { x: [], y: [], routes: [], direct: [], backward: [], width: 0, height: 0 };
   const layers = assignLayers(widths.length, links, pins);
-  const rows = orderRows(layers);
+  const rows = orderRows(layers, before);
   const x = columns(rows, layers, widths);
   const { tops, bottoms } = rowEdges(rows, heights, pins);
   const y = widths.map((_, box) => (tops[layers.row[box]] + bottoms[layers.row[box]]) / 2);
@@ -134,8 +135,27 @@ function addTrunks(layers, oriented, budget) {
 
 // -- order ----------------------------------------------------------------------------------------
 
-function orderRows(layers) {
-  const rows = firstOrder(layers), points = layers.row.length, place = new Array(points).fill(0);
+function orderRows(layers, before) {
+  const place = new Array(layers.row.length).fill(0), rows = fewCrossings(layers, place);
+  if (before.length) keepOrder(rows, layers, place, before);
+  return rows;
+}
+
+// Boxes that stood in a row before stand in their old order; lines make room for them.
+function keepOrder(rows, layers, place, before) {
+  const kept = (point) => before[point] !== undefined;
+  for (const row of rows) {
+    const slots = [...row.keys()].filter((at) => kept(row[at]));
+    const points = slots.map((at) => row[at]).sort((a, b) => before[a] - before[b]);
+    slots.forEach((at, k) => { row[at] = points[k]; });
+  }
+  number(rows, place);
+  const rounds = place.length > ROOM.careful ? 0 : 4;
+  for (let k = 0; k < rounds; k++) if (!swapNeighbours(rows, layers, place, kept)) break;
+}
+
+function fewCrossings(layers, place) {
+  const rows = firstOrder(layers), points = layers.row.length;
   const sweeps = points > 50000 ? 2 : points > ROOM.careful ? 3 : 12;
   number(rows, place);
   if (points > ROOM.careful) {
@@ -212,12 +232,12 @@ function sweep(rows, layers, place, downward) {
   }
 }
 
-function swapNeighbours(rows, layers, place) {
+function swapNeighbours(rows, layers, place, kept = () => false) {
   let swapped = false;
   for (const row of rows) {
     for (let at = 0; at < row.length - 1; at++) {
       const left = row[at], right = row[at + 1];
-      if (gain(left, right, layers, place) <= 0) continue;
+      if ((kept(left) && kept(right)) || gain(left, right, layers, place) <= 0) continue;
       row[at] = right; row[at + 1] = left; place[left] = at + 1; place[right] = at;
       swapped = true;
     }

@@ -30,12 +30,13 @@ const repeats = new Map(graph.repeats.map(([title, copies, members], k) =>
   ["×" + k, { title, copies, members }]));
 
 // `room` gives the words for which a box leaves room below its title while stepping; `space` is
-// the page's size in units of the graph, for which deep levels wrap into columns.
-function buildScene(closed, room = null, space = null) {
+// the page's size in units of the graph, for which deep levels wrap into columns; of the scene
+// `before` all that is still there keeps its order.
+function buildScene(closed, room = null, space = null, before = null) {
   const scene = { ...buildBoxes(closed), links: [], linkBy: new Map() };
   buildLinks(scene);
   for (const box of scene.boxes) dress(box, room);
-  return placeScene(scene, space);
+  return placeScene(scene, space, before);
 }
 
 // A box for each node that no folded group holds and for each outermost folded group; the open

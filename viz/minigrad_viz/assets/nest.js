@@ -5,13 +5,14 @@
 
 const FRAME = { side: 16, top: 34, bottom: 10, port: 8 };
 
-function placeScene(scene, space) {
+function placeScene(scene, space, before) {
+  const memory = new Map(((before && before.frames) || []).map((one) => [one.group.name, one]));
   for (const frame of scene.frames) Object.assign(frame, { items: [], at: new Map(), links: [],
     named: new Map(), ports: new Map(), pins: new Map() });
   for (const box of scene.boxes) itemAt(box.frame, box);
   for (const frame of scene.frames) if (frame.outer) itemAt(frame.outer, frame);
   for (const link of scene.links) link.parts = partsOf(scene, link);
-  for (const frame of [...scene.frames].reverse()) placeFrame(frame, space);
+  for (const frame of [...scene.frames].reverse()) placeFrame(frame, space, memory.get(frame.group.name));
   const [whole] = scene.frames;
   Object.assign(whole, { x: whole.w / 2, y: whole.h / 2 });
   for (const frame of scene.frames) spread(frame);
@@ -80,7 +81,19 @@ function partOf(frame, source, tensor, target) {
 
 // -- places ---------------------------------------------------------------------------------------
 
-function placeFrame(frame, space) {
+// What a box or frame is called in every layout; ports on a rim have no name.
+function nameOf(item) {
+  return item.stub ? "" : item.group ? item.group.name : "#" + item.members[0];
+}
+
+// Where the items of a frame stood in the scene before.
+function placesBefore(items, before) {
+  if (!before) return [];
+  const places = new Map(before.items.map((item, k) => [nameOf(item), before.layout.x[k]]));
+  return items.map((item) => (item.stub ? undefined : places.get(nameOf(item))));
+}
+
+function placeFrame(frame, space, before) {
   const { items, links, pins } = frame, tensors = new Map();
   const number = ({ tensor }) => {
     if (!tensors.has(tensor)) tensors.set(tensor, tensors.size);
@@ -90,9 +103,9 @@ function placeFrame(frame, space) {
   const heights = items.map((item) => item.h + (item.stub ? 0 : rim(item)));
   const ends = links.map((link) => [link.from, link.to, number(link)]);
   const exits = links.map(({ from, tensor }) => exitOf(items[from], tensor));
-  const layout = placeGraph(widths, heights, ends, exits, pins);
+  const layout = placeGraph(widths, heights, ends, exits, pins, placesBefore(items, before));
   layout.routes = wholeRoutes(layout, ends);
-  intoColumns(layout, { widths, heights, ends }, inside(frame, space));
+  intoColumns(layout, { widths, heights, ends }, inside(frame, space), before && before.layout);
   Object.assign(frame, { layout, w: layout.width, h: layout.height });
   if (!frame.outer) return;
   frame.titleWidth = textWidth("▾ " + frame.title, TEXT.title, 600) + 20;

@@ -1,7 +1,7 @@
 "use strict";
 // The side panel. Texts from the graph enter the page through textContent alone.
 
-const panel = document.getElementById("panel"), SCOPES_SHOWN = 300;
+const panel = document.getElementById("panel");
 
 function tag(name, text = "", style = "") {
   const element = document.createElement(name);
@@ -68,7 +68,7 @@ function showOverview(app) {
   if (graph.critical) section("Critical path", ...pathFacts());
   section("Finite differences", ...checkRows(app));
   section("Differences", ...differences(app));
-  section("Scopes", ...scopeRows(app));
+  if (listedGroups(app).length) section("Scopes", scopeTree(app));
   const recorded = [app.player && ["s", "step through backward"],
     graph.critical && ["p", "critical path"]].filter(Boolean);
   section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
@@ -102,34 +102,6 @@ function pathFacts() {
 function differences(app) {
   const marked = [...graph.nodes.keys()].filter((at) => graph.nodes[at].mark).slice(0, 200);
   return marked.map((at) => action(nodeName(at), graph.nodes[at].note, () => app.reveal(at)));
-}
-
-// The tree of groups as far as it is open, in the order of time; a scope of one node is a row too.
-function scopeRows(app) {
-  const rows = [], visit = (outer) => {
-    for (const group of inOrder(outer.inner.values())) {
-      if (rows.length >= SCOPES_SHOWN) return;
-      if (group.soft && !app.closed.has(group.name)) continue;
-      rows.push(scopeRow(app, group));
-      if (!app.closed.has(group.name)) visit(group);
-    }
-  };
-  visit(root);
-  return rows;
-}
-
-function scopeRow(app, group) {
-  const { name, members, depth } = group, single = members.length === 1;
-  const sign = single ? "·" : app.closed.has(name) ? "▸" : "▾";
-  const time = heatOf(group, "time"), bytes = byteText(heatOf(group, "bytes"));
-  const sums = [countText(members.length, "node"), time === null ? "" : timeText(time)];
-  const act = () => (single ? app.reveal(members[0]) : app.toggle(name));
-  const row = action(`${sign} ${groupTitle(group)}`, sums.filter(Boolean).join(" · "), act);
-  row.title = `${name}: ${[...sums, bytes].filter(Boolean).join(", ")}`;
-  row.className = "scope";
-  row.style.paddingLeft = `${9 + 12 * (depth - 1)}px`;
-  if (!single) row.setAttribute("aria-expanded", String(!app.closed.has(name)));
-  return row;
 }
 
 function showScope(app, box) {
