@@ -172,9 +172,9 @@ def test_what_stands_around_a_scope_keeps_its_order_when_it_opens_or_folds(recor
               const stands = () => new Map(app.scene.frames.flatMap(({ items, group }) =>
                 items.filter((item) => !item.stub && nameOf(item) !== scope)
                   .map((item) => [group.name + " " + nameOf(item), item])));
-              const ordered = (a, b) => [...a].every(([one, first]) => [...a].every(([two, second]) =>
-                !b.has(one) || !b.has(two) || Math.abs(first.y - second.y) > 1
-                || (first.x - second.x) * (b.get(one).x - b.get(two).x) >= 0));
+              const ordered = (a, b) => [...a].every(([one, p]) => [...a].every(([two, q]) =>
+                !b.has(one) || !b.has(two) || Math.abs(p.y - q.y) > 1
+                || (p.x - q.x) * (b.get(one).x - b.get(two).x) >= 0));
               const before = stands();
               app.toggle(scope);
               const between = stands();
