@@ -112,7 +112,8 @@ def open_page(browse, tmp_path):
 
     def load(document, dark=False, still=False, depth=0, size=None, **how):
         path = tmp_path / "graph.html"
-        path.write_text(page_text(graph_from(document), "graph", depth, **how))
+        graph = graph_from(document) if isinstance(document, dict) else document
+        path.write_text(page_text(graph, "graph", depth, **how))
         return browse(path, dark, still, size)
 
     return load

@@ -28,6 +28,8 @@ _EXAMPLES = """examples:
                                              one box a scope, 2 levels down
   minigrad-viz step graph.json -o step.html  plays the recorded backward
   minigrad-viz graph.json -o hot.svg --heat time --critical
+  minigrad-viz graph.json -o back.svg --backward
+                                             rules and cotangents
   minigrad-viz graph.json -o part.svg --focus conv2.weight --radius 3
   minigrad-viz diff before.json after.json   what appeared, went or slowed
   minigrad-viz check graph.json --hash HASH  exit 1 if the structure is another
@@ -148,6 +150,8 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
     add("--collapse", action="append", default=[], metavar="SCOPE", help="fold this scope")
     add("--fold-repeats", action="store_true", help="one box for the copies of a repeated part")
+    help_text = "draw the backward's own graph: rules and cotangents (a page shows both)"
+    add("--backward", action="store_true", help=help_text)
     add("--focus", default="", metavar="NODE", help="only what is near this node (name or #id)")
     add("--radius", type=_count, default=3, metavar="N", help="how near: links (default 3)")
     add("--heat", choices=HEATS, default="", help="colour the boxes by this")

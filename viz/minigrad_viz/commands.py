@@ -53,6 +53,7 @@ def render_dump(options: argparse.Namespace) -> int:
             focus=options.focus,
             radius=options.radius,
             fold_repeats=options.fold_repeats,
+            backward=options.backward,
         ),
     )
     code = _deliver(drawing, wanted, out)

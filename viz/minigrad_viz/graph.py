@@ -78,6 +78,8 @@ class Node:
     tracked: bool = True  # False: an input that no gradient flows to
     source: str = ""  # the op outside of the graph that made such an input
     beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
+    rule: str = ""  # what a node of the backward computes
+    twin: int | None = None  # the node of the forward whose rule it is
 
 
 @dataclass(slots=True)

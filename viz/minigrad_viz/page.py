@@ -121,6 +121,8 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "root": root,
         "still": not node.tracked,
         "source": shown(node.source, 60),
+        "rule": shown(node.rule, 80),
+        "twin": node.twin,
     }
     unsaid = (value is None or value is False or value in ("", []) for value in facts.values())
     return {key: facts[key] for key, empty in zip(facts, unsaid, strict=True) if not empty}

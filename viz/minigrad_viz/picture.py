@@ -190,9 +190,11 @@ def _node_box(node: Node, root: bool, gradient: Gradient | None) -> Box:
     else:
         title = shown(node.name, 30, "tail") or ("input" if node.kind == "leaf" else "parameter")
         lines = [] if node.tracked else [untracked_text(node)]
+    if node.rule:
+        lines.append(shown(node.rule, 44))
     if node.values is not None and len(node.values) <= _MOST_NUMBERS:
-        lines.append(f"value {values_text(node.values)}")
-        if gradient is not None and gradient.values is not None:
+        lines.append(f"{'value' if node.twin is None else 'gives'} {values_text(node.values)}")
+        if node.twin is None and gradient is not None and gradient.values is not None:
             lines.append(f"grad {values_text(gradient.values)}")
     if any(node.beyond):
         inputs, users = node.beyond

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from minigrad_viz import raster
+from minigrad_viz.backward_dag import backward_dag, both
 from minigrad_viz.collapse import group_nodes, scope_prefixes
 from minigrad_viz.critical import Critical, critical_path
 from minigrad_viz.dot import READABLE, dot_text, resolution
@@ -46,6 +47,7 @@ class Options:
     focus: str = ""
     radius: int = 3
     fold_repeats: bool = False
+    backward: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +61,8 @@ class Drawing:
 
 def render(graph: Graph, options: Options) -> Drawing:
     """Draws `graph` as `options.format`."""
+    if options.backward:
+        graph = _with_backward(graph, options)
     whole = len(graph.nodes)
     if options.focus:
         graph = focused(graph, options.focus, options.radius)
@@ -70,6 +74,15 @@ def render(graph: Graph, options: Options) -> Drawing:
     if options.focus:
         drawing.notes.append(f"{len(graph.nodes):,} of {count_text(whole, 'node')}, around one")
     return drawing
+
+
+def _with_backward(graph: Graph, options: Options) -> Graph:
+    """A page shows the forward, too, which its steps belong to."""
+    if options.format == "html":
+        return both(graph)
+    if options.critical:
+        raise ViewerError("--critical marks the forward's graph: leave --backward out")
+    return backward_dag(graph)
 
 
 def _page(graph: Graph, options: Options) -> Drawing:

@@ -43,7 +43,8 @@ class Flow {
     this.seen = { left: -view.x / view.k, top: -view.y / view.k,
       right: (width - view.x) / view.k, bottom: (height - view.y) / view.k };
     this.index();
-    const busy = new Map(moment.running.map(([step, u]) => [scene.boxOf[step.node], [step, u]]));
+    const busy = new Map(moment.running.flatMap(([step, u]) => [step.node, twins.get(step.node)]
+      .filter((at) => at !== undefined).map((at) => [scene.boxOf[at], [step, u]])));
     if (view.k < FAR) this.drawFar(busy);
     else {
       this.drawTraces();
@@ -71,7 +72,7 @@ class Flow {
       link.line = null;
     }
     for (const box of this.scene.boxes) {
-      const steps = box.members.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
+      const steps = box.members.map((at) => this.recording.stepOf(at)).filter((k) => k >= 0);
       box.steps = steps.sort((a, b) => a - b);
     }
   }
@@ -226,7 +227,7 @@ class Flow {
     const { pen, recording, moment } = this, done = recording.done(at, moment.n);
     if (busy) return this.drawBusy(box, ...busy);
     if (!done && !recording.whole(at, moment.n)) return;
-    const { lane } = recording.steps[recording.nodes[at].step] || { lane: 0 };
+    const { lane } = recording.steps[recording.stepOf(at)] || { lane: 0 };
     this.outline(box);
     pen.fillStyle = pen.strokeStyle = this.worker(lane);
     if (done) { pen.globalAlpha = 0.1; pen.fill(); }

@@ -23,6 +23,10 @@ const incoming = graph.nodes.map(() => []);
 graph.edges.forEach((edge) => { outgoing[edge[0]].push(edge); incoming[edge[2]].push(edge); });
 for (const edges of incoming) edges.sort((a, b) => a[3] - b[3]);
 const stepOf = new Map(graph.steps.map((step) => [step[0], step]));
+const twins = new Map(); // nodes of the forward -> those of their rules, where both are drawn
+graph.nodes.forEach(({ twin }, at) => { if (twin !== undefined) twins.set(twin, at); });
+for (const [forward, rule] of twins)
+  if (stepOf.has(forward)) stepOf.set(rule, stepOf.get(forward));
 const bySeq = [...graph.nodes.keys()].sort((a, b) => graph.nodes[a].seq - graph.nodes[b].seq);
 
 // The copies of a repeated part fold as a scope of their own: "×0", "×1" ...
@@ -165,8 +169,10 @@ function linesOf({ members: [at], frame }, stepping) {
   const own = inner.startsWith(around + "/") ? inner.slice(around.length + 1) : inner;
   if (node.kind === "op" && own && !stepping) lines.push(shorten(own, 26));
   if (node.kind === "op" && node.at) lines.push(node.at);
-  if (node.values && node.values.length <= 4) lines.push("value " + valuesText(node.values));
-  if (!stepping && node.values && node.values.length <= 4) {
+  if (node.rule) lines.push(clip(node.rule, 44));
+  const few = node.values && node.values.length <= 4, isRule = node.twin !== undefined;
+  if (few) lines.push(`${isRule ? "gives" : "value"} ${valuesText(node.values)}`);
+  if (!stepping && few && !isRule) {
     const known = node.grad ? node.grad[2] : stepOf.has(at) && stepOf.get(at)[8];
     if (known) lines.push("grad " + valuesText(known));
   }

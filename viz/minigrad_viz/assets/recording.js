@@ -156,8 +156,13 @@ class Recording {
     return lowerBound(this.nodes[at].arrivals, n, (arrival) => arrival.k);
   }
 
+  // The step of a node; a rule that is drawn beside the forward runs with its node there.
+  stepOf(at) {
+    return this.nodes[graph.nodes[at].twin ?? at].step;
+  }
+
   done(at, n) {
-    const { step } = this.nodes[at];
+    const step = this.stepOf(at);
     return step >= 0 && step < n;
   }
 
