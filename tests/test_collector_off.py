@@ -88,9 +88,9 @@ def test_a_mode_leaves_nothing(mode):
     assert left_by(step) == 0
 
 
-def test_two_pulls_that_live_at_once_do_not_share_a_level():
+def test_two_vjps_that_live_at_once_do_not_share_a_level():
     """A class of a level serves again only when nothing of the earlier run refers to it."""
-    pulls = [func.vjp(lambda a, k=k: f(a) * k, x)[1] for k in (1.0, 2.0, 3.0)]
+    vjp_fns = [func.vjp(lambda a, k=k: f(a) * k, x)[1] for k in (1.0, 2.0, 3.0)]
     (once,) = func.vjp(f, x)[1](x)
-    for k, pull in zip((1.0, 2.0, 3.0), pulls, strict=True):
-        np.testing.assert_allclose(pull(x)[0].numpy(), k * once.numpy())
+    for k, vjp_fn in zip((1.0, 2.0, 3.0), vjp_fns, strict=True):
+        np.testing.assert_allclose(vjp_fn(x)[0].numpy(), k * once.numpy())

@@ -71,11 +71,11 @@ draw(mg.graph_dict(loss, names={"w1": w1, "b1": b1, "w2": w2}), "two layers")
 
 # %%
 print(inspect.getsource(graph.reachable))
-places = reachable([loss.node])
-print([f"{place!r}" for place in places])
+vertices = reachable([loss.node])
+print([f"{vertex!r}" for vertex in vertices])
 
-for place in places:
-    assert all(parent.number < place.number for parent in place.parents)
+for vertex in vertices:
+    assert all(parent.number < vertex.number for parent in vertex.parents)
 
 # %% [markdown]
 # The walk is a loop over a list that grows as it is read, not a recursion: a program may well make
@@ -93,9 +93,9 @@ print("100,000 nodes deep:", y.grad)
 # ## A backward by hand
 #
 # With an order at hand the backward is short. Each node keeps what its rules need in `saved`;
-# `plan.feed` runs the rules and returns one contribution for each parent. Here it is, with a line
-# printed for each step. The function $y = x^2 + e^x$ uses $x$ twice, so two contributions meet at
-# one place.
+# `plan.apply_rules` runs the rules and returns one contribution for each parent. Here it is, with a
+# line printed for each step. The function $y = x^2 + e^x$ uses $x$ twice, so two contributions meet
+# at one vertex.
 
 
 # %%
@@ -109,7 +109,7 @@ def backward_by_hand(root):
             gradients[node.tensor()] = g
             print(f"{node!s:12s} complete: {g:.4f}")
             continue
-        contributions = node.plan.feed((g, *node.saved))
+        contributions = node.plan.apply_rules((g, *node.saved))
         for parent, c in zip(node.parents, contributions):
             verb = "adds" if parent in cotangents else "sends"
             cotangents[parent] = cotangents[parent] + c if parent in cotangents else c
@@ -141,8 +141,8 @@ with mg.record_backward(names={"x": x}) as record:
 minigrad_viz.show(record.graph, "y = x² + exp x", step=True, height=520)
 
 # %% [markdown]
-# The real loop does the same. Compare `pull`, the loop over `node.parents`, and `add_into`
-# (`pull_large` is `pull` for arrays of two million elements and more, which it takes in blocks):
+# The real loop does the same. Compare `vjp`, the loop over `node.parents`, and `add_into`
+# (`blocked_vjp` is `vjp` for arrays of two million elements and more, which it takes in blocks):
 
 # %%
 from minigrad.engine import contributions, serial
@@ -271,15 +271,15 @@ loss = h.sum()
 
 names = {w.node: name for name, w in parameters.items()}
 early = backward_order([loss.node])
-late = sorted(early, key=lambda place: -place.number)
+late = sorted(early, key=lambda vertex: -vertex.number)
 
 figure, ax = plt.subplots(figsize=(8, 2.4))
 for row, order in enumerate([late, early]):
-    for step, place in enumerate(order):
-        leaf = isinstance(place, Leaf)
+    for step, vertex in enumerate(order):
+        leaf = isinstance(vertex, Leaf)
         colour = "#7fb08b" if leaf else "#d6dde6"
         ax.add_patch(plt.Rectangle((step, row), 0.92, 0.7, facecolor=colour))
-        ax.text(step + 0.46, row + 0.35, names.get(place, ""), ha="center", va="center", size=8)
+        ax.text(step + 0.46, row + 0.35, names.get(vertex, ""), ha="center", va="center", size=8)
 ax.set(xlim=(0, len(early)), ylim=(-0.2, 2), xlabel="step of the backward")
 ax.set_yticks([0.35, 1.35], ["by number alone", "minigrad"])
 ax.set_title("green: a leaf, whose gradient is handed over at this step")
@@ -329,8 +329,8 @@ def breadth_first(root):
 
 
 def is_backward_order(order):
-    place = {node: i for i, node in enumerate(order)}
-    return all(place[node] < place[parent] for node in order for parent in node.parents)
+    position = {node: i for i, node in enumerate(order)}
+    return all(position[node] < position[parent] for node in order for parent in node.parents)
 
 
 x = mg.tensor(0.1, requires_grad=True)
@@ -370,7 +370,7 @@ def backward_in_place(root):
         if isinstance(node, Leaf):
             gradients[node.tensor()] = g
             continue
-        for parent, c in zip(node.parents, node.plan.feed((g, *node.saved))):
+        for parent, c in zip(node.parents, node.plan.apply_rules((g, *node.saved))):
             if parent in cotangents:
                 cotangents[parent] += c
             else:

@@ -54,21 +54,21 @@ print("the third derivative was made by", curves[-1].grad_fn)
 # No operation has a rule for its second derivative. The rule of `tanh` says
 # `dx=lambda y: 1 - y * y`. With plain arrays `y * y` is NumPy's product. With tensors it is the op
 # `mul`, which has a rule itself. **A rule is written once and read twice.** This is the function
-# that feeds rules in a recorded backward:
+# that applies rules in a recorded backward:
 
 # %%
 from minigrad.engine import backward
 from minigrad.engine.plan import Plan
 
-print(inspect.getsource(backward._pull_recorded))
-print(inspect.getsource(Plan.linked))
+print(inspect.getsource(backward._recorded_vjp))
+print(inspect.getsource(Plan.recorded))
 
 # %% [markdown]
-# A node saves arrays, not tensors. `linked` turns them into tensors *at their place in the graph*:
-# a saved input gets the node that made it, the saved result gets this node. That is what the second
-# derivative needs: $1 - y^2$ must know that $y$ depends on $x$. Were `y` a constant here, the
-# second derivative of tanh would come out as zero. (The `copy` at the end of the graph below is the
-# engine's: what it hands out shares no memory with anything else, notebook 3.)
+# A node saves arrays, not tensors. `recorded` turns them into tensors *at their vertex of the
+# graph*: a saved input gets the node that made it, the saved result gets this node. That is what
+# the second derivative needs: $1 - y^2$ must know that $y$ depends on $x$. Were `y` a constant
+# here, the second derivative of tanh would come out as zero. (The `copy` at the end of the graph
+# below is the engine's: what it hands out shares no memory with anything else, notebook 3.)
 
 # %%
 t = mg.tensor(0.5, requires_grad=True)

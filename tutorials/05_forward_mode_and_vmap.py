@@ -125,8 +125,8 @@ def neighbours(x):
 x = mg.tensor(rng.standard_normal(12))
 units = np.eye(12)
 columns = [func.jvp(neighbours, (x,), (mg.tensor(u),))[1].numpy() for u in units]
-_, pull = func.vjp(neighbours, x)
-rows = [pull(mg.tensor(u))[0].numpy() for u in units]
+_, vjp_fn = func.vjp(neighbours, x)
+rows = [vjp_fn(mg.tensor(u))[0].numpy() for u in units]
 J = func.jacobian(neighbours)(x).numpy()
 assert np.allclose(np.stack(columns, axis=1), J) and np.allclose(np.stack(rows), J)
 
@@ -326,7 +326,7 @@ assert np.allclose(each.sum(axis=0).numpy(), total.numpy())
 # transposes it, which is the trick from above:
 
 # %%
-print(inspect.getsource(forward.transposed_pull))
+print(inspect.getsource(forward.transposed_vjp))
 
 
 # %%

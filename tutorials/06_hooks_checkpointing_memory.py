@@ -9,7 +9,7 @@
 # %% [markdown]
 # # 6 · Hooks, errors, and the memory of a backward
 #
-# A backward walks the graph from the newest node to the oldest. This notebook is about the places
+# A backward walks the graph from the newest node to the oldest. This notebook is about the points
 # where you can stand and watch (hooks), about two kinds of wrong numbers that the engine turns into
 # errors (NaN, and arrays that were overwritten), and about what a graph keeps alive and how to make
 # it keep less. Every byte below is measured, not estimated.
@@ -89,7 +89,7 @@ assert heard[0][0] == "u: tensor hook" and heard[1][0] == "u = a b: before its r
 print(inspect.getdoc(hooks))
 
 # %% [markdown]
-# Below that, a hook is a few lines of bookkeeping: an entry in a tuple at the place itself. While
+# Below that, a hook is a few lines of bookkeeping: an entry in a tuple at the vertex itself. While
 # none is registered a backward does not look for any, so a program without hooks pays nothing.
 
 # %%

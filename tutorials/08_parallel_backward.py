@@ -213,7 +213,7 @@ assert (a + b) + c != a + (b + c)
 # %% [markdown]
 # A tensor that is used by eight towers receives eight contributions. If each thread added its own
 # as soon as it had it, the sum would depend on who came first, and a training run could not be
-# repeated. minigrad keeps each contribution until its **turn**, which is its place in the serial
+# repeated. minigrad keeps each contribution until its **turn**, which is its position in the serial
 # order:
 
 # %%

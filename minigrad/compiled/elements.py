@@ -12,11 +12,11 @@ from ..engine.graph import Node
 from ..engine.primitive import Primitive
 from ..engine.registry import op
 from ..fusion import launch
-from ..fusion.rules import contributions, feed_fused, fused_forward
+from ..fusion.rules import contributions, fused_forward, run_fused_rules
 from ..fusion.trace import Symbol
 from ..tape.trace import Traced
 from . import install
-from .install import joint_pulls, on_host
+from .install import joint_vjps, on_host
 
 _ndarray = np.ndarray
 
@@ -54,27 +54,29 @@ def gelu(x: Any, approximate: str = "none") -> tuple | None:
     return None if ys is None else tuple(ys)
 
 
-def pull(node: Node, g: Any, plan: Any) -> list:
-    """serial.pull_arrays for large arrays: an op's contributions by one loop where they can be."""
+def vjp(node: Node, g: Any, plan: Any) -> list:
+    """serial.array_vjp for large arrays: an op's contributions by one loop where they can be."""
     if type(g) is _ndarray and g.size >= install.LEAST:
-        return feed(plan, (g, *node.saved))  # type: ignore[misc]
-    return plan.pull(g, node.saved)
+        return apply_rules(plan, (g, *node.saved))  # type: ignore[misc]
+    return plan.vjp(g, node.saved)
 
 
-def feed(plan: Any, values: tuple) -> list:
+def apply_rules(plan: Any, values: tuple) -> list:
     """The same from a plan and (g, *saved)."""
     g = values[0]
     if type(g) is Traced and g.array.size >= install.LEAST:
-        return g.trace.call("call", lambda *given: feed(plan, given), values, {}, plan.op.name)
+        return g.trace.call(
+            "call", lambda *given: apply_rules(plan, given), values, {}, plan.op.name
+        )
     if type(g) is not _ndarray or g.size < install.LEAST:
-        return plan.feed(values)
+        return plan.apply_rules(values)
     if plan.op.kind == "elementwise":
         return contributions(plan, values) or _one_by_one(plan, values)
-    joint = joint_pulls.get(plan.op.name)
+    joint = joint_vjps.get(plan.op.name)
     found = (
         None if joint is None else joint(plan, dict(zip(plan.names, values[1:], strict=True)), g)
     )
-    return plan.feed(values) if found is None else found
+    return plan.apply_rules(values) if found is None else found
 
 
 def _one_by_one(plan: Any, values: tuple) -> list:
@@ -83,10 +85,10 @@ def _one_by_one(plan: Any, values: tuple) -> list:
     So the bits of a gradient do not depend on which others are.
     """
     if plan.joint or len(plan.slots) == 1:
-        return plan.feed(values)
+        return plan.apply_rules(values)
     known, found = dict(zip(plan.names, values[1:], strict=True)), []
     for slot, wanted in zip(plan.slots, plan.reached or (True,) * len(plan.slots), strict=True):
         own = plan.op.plan_for(1 << slot)
         given = (values[0], *[known[name] for name in own.names])
-        found += feed_fused(own, given) if wanted else [None]
+        found += run_fused_rules(own, given) if wanted else [None]
     return found

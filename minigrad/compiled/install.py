@@ -17,7 +17,7 @@ from ..tape.trace import Traced
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
 LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called
-joint_pulls: dict[str, Callable] = {}
+joint_vjps: dict[str, Callable] = {}
 _ndarray = np.ndarray
 _forwards: dict[str, tuple[Callable, int | None]] = {}
 _installed: list[tuple[Any, Callable, Callable]] = []  # op, what was put in front, of what
@@ -36,14 +36,14 @@ def on_host(name: str, least: int | None = None) -> Callable:
     return add
 
 
-def pull_on_host(name: str) -> Callable:
+def vjp_on_host(name: str) -> Callable:
     """Decorator: all contributions of an op at once, fn(plan, saved values by name, g).
 
     Where one pass gives several gradients. None as a result means: the op's own rules, please.
     """
 
     def add(fn: Callable) -> Callable:
-        joint_pulls[name] = fn
+        joint_vjps[name] = fn
         return fn
 
     return add
@@ -53,7 +53,7 @@ def own_code() -> set[str]:
     """The names of the ops that have compiled code beside that made of their words."""
     for name in [*ROOMS, "elements"]:
         importlib.import_module(f"{__package__}.{name}")
-    return {*_forwards, *joint_pulls}
+    return {*_forwards, *joint_vjps}
 
 
 def install() -> None:
@@ -68,7 +68,7 @@ def install() -> None:
     use_compiled(importlib.import_module(f"{__package__}.columns"))
     image_layout.choose(False)
     tiles.use_compiled(importlib.import_module(f"{__package__}.winograd").transforms)
-    serial.pulls["cpu"], serial.feeds["cpu"] = elements.pull, elements.feed
+    serial.vjps["cpu"], serial.rule_runners["cpu"] = elements.vjp, elements.apply_rules
 
 
 def uninstall() -> None:
@@ -77,8 +77,8 @@ def uninstall() -> None:
     use_compiled(None)
     image_layout.choose(True)
     tiles.use_compiled(None)
-    serial.pulls.pop("cpu", None)
-    serial.feeds.pop("cpu", None)
+    serial.vjps.pop("cpu", None)
+    serial.rule_runners.pop("cpu", None)
     while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
         entry, front, plain = _installed[-1]
         if entry.forward is front:

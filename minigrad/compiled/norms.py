@@ -9,7 +9,7 @@ from ..backends import pool
 from ..on_gpu.norms import dx_from_sums, gradient_sums, over_channels
 from ..ops.blocks import spans
 from ..ops.norm.scaled import scale_of
-from .install import pull_on_host
+from .install import vjp_on_host
 from .jit import add, kernel
 from .launch import PIECE
 
@@ -37,7 +37,7 @@ def _rows(g, x, mean, rstd, weight, centre, y, dw, db):  # type: ignore[no-untyp
             yi[j] = (gi[j] * weight[j] - total - xhat * product) * r
 
 
-@pull_on_host("standardize")
+@vjp_on_host("standardize")
 def standardize(plan: Any, saved: dict, g: Any) -> list | None:
     """Contributions in (x, weight, bias), those of them that are needed.
 

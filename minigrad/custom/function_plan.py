@@ -1,4 +1,4 @@
-"""What one run of a Function saves, and how its backward is fed and checked."""
+"""What one run of a Function saves, and how its backward is called and checked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ from .shown import as_tensor, read_only, returned
 
 
 class FunctionPlan:
-    """What one run of a Function saves, and how its backward is fed; in place of a Plan.
+    """What one run of a Function saves, and how its backward is called: the Plan of a Function.
 
     hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
              differentiating them again would give wrong numbers and is made an error; None before
@@ -31,7 +31,7 @@ class FunctionPlan:
     """
 
     __slots__ = ("op", "ctx", "slots", "needs", "shapes_in", "results", "hidden", "behind")
-    joint, reached, pull_large = True, None, None
+    joint, reached, blocked_vjp = True, None, None
 
     def __init__(self, op: Any, pattern: int):
         self.op, self.ctx = op, op.contexts[-1]
@@ -39,7 +39,7 @@ class FunctionPlan:
         known = op.once or self.ctx.saves_what_no_graph_shows
         self.hidden = True if known else False if self.ctx._sample is None else None
 
-    def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
+    def restricted(self, reached: tuple[bool, ...]) -> "FunctionPlan":
         """The same plan: the class's backward computes all gradients, and may skip by `needs`."""
         return self
 
@@ -47,9 +47,9 @@ class FunctionPlan:
         """For each of the node's parents, which tensor of the call it was."""
         return self.slots
 
-    def feed(self, values: tuple) -> list:
+    def apply_rules(self, values: tuple) -> list:
         """The contributions for (g, *saved)."""
-        return self.pull(values[0], values[1:])
+        return self.vjp(values[0], values[1:])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class FunctionPlan:
             (*saved, tuple([x for x in inputs if isinstance(x, Tensor)])) if self.behind else saved
         )
 
-    def linked(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
+    def recorded(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
         producers = dict(zip(self.slots, node.parents, strict=True))
         values = list(node.saved)
         for at, (kind, i) in enumerate(self.ctx.saved_roles):
@@ -98,7 +98,7 @@ class FunctionPlan:
             self.hidden = hides(self.op, self.ctx)
         return self.hidden
 
-    def pull(self, g: Any, saved: Any) -> list:
+    def vjp(self, g: Any, saved: Any) -> list:
         """The class's backward for g and what was saved: one contribution per needed input."""
         op, saved = self.op, [*saved]
         if self.ctx.constant_outputs and not op.outputs:

@@ -37,7 +37,7 @@ def behind_of(xs: tuple) -> tuple:
     )  # fmt: skip
 
 
-def linked(plan: Any, node: Any, behind: tuple, tensor: Callable[[Any, Any], Any]) -> tuple:
+def recorded(plan: Any, node: Any, behind: tuple, tensor: Callable[[Any, Any], Any]) -> tuple:
     """The same with the node's parents as their producers."""
     values = [*behind]
     for slot, parent in zip(plan.slots, node.parents, strict=True):
@@ -45,15 +45,15 @@ def linked(plan: Any, node: Any, behind: tuple, tensor: Callable[[Any, Any], Any
     return tuple(values)
 
 
-def sealing(plan: Any, pull: Callable) -> Callable:
-    """`pull` of such a plan: recorded gradients that hide something cannot be differentiated."""
+def sealing(plan: Any, vjp: Callable) -> Callable:
+    """`vjp` of such a plan: recorded gradients that hide something cannot be differentiated."""
     verdicts: dict[tuple, bool] = {}
 
     def run(g: Any, saved: Any) -> list:
         values = [*saved]
         behind = tuple([x for x in values[-1] if isinstance(x, Tensor)])
-        hidden = behind and _hides(plan, pull, values, verdicts)
-        contributions = pull(g, values)  # afterwards: it may take away what it has read
+        hidden = behind and _hides(plan, vjp, values, verdicts)
+        contributions = vjp(g, values)  # afterwards: it may take away what it has read
         if not hidden:
             return contributions
         name = plan.op.name
@@ -71,7 +71,7 @@ def sealing(plan: Any, pull: Callable) -> Callable:
     return run
 
 
-def _hides(plan: Any, pull: Callable, values: list, verdicts: dict) -> bool:
+def _hides(plan: Any, vjp: Callable, values: list, verdicts: dict) -> bool:
     known = dict(zip(plan.names, values, strict=True))
     params = {name: known[name] for name in plan.op.defaults}
     key = tuple([x if isinstance(x, str | int | float | None) else None for x in params.values()])
@@ -82,15 +82,15 @@ def _hides(plan: Any, pull: Callable, values: list, verdicts: dict) -> bool:
         xs = [raw(known.get(name, x)) for name, x in zip(plan.op.arrays, values[-1], strict=True)]
         if any(x is None or x.size > 1 and not any(x.strides) for x in xs):  # not kept: too large
             return False
-        verdicts[key] = hides(lambda xs: _RuleRun(plan, pull, params, xs), [xs])
+        verdicts[key] = hides(lambda xs: _RuleRun(plan, vjp, params, xs), [xs])
     return verdicts[key]
 
 
 class _RuleRun(Run):
     """A run of the op's forward, and its rules."""
 
-    def __init__(self, plan: Any, pull: Callable, params: dict, xs: list):
-        op, self.pull = plan.op, pull
+    def __init__(self, plan: Any, vjp: Callable, params: dict, xs: list):
+        op, self.vjp = plan.op, vjp
         y, residuals = op.forward(*xs, **params), ()
         if op.residuals:
             y, *residuals = y
@@ -103,7 +103,7 @@ class _RuleRun(Run):
 
     def gradients(self, values: Any) -> list:
         gs = [some(y) for y in self.ys]
-        given = self.pull(gs if self.outputs else gs[0], values)
+        given = self.vjp(gs if self.outputs else gs[0], values)
         return [None if c is None else to_host(raw(c)) for c in given]
 
 
@@ -111,7 +111,7 @@ class _Outside:
     """What a plan asks of this module: see engine/rule.py."""
 
     asked, values = staticmethod(may_hide), staticmethod(behind_of)
-    linked, watched = staticmethod(linked), staticmethod(sealing)
+    recorded, sealing = staticmethod(recorded), staticmethod(sealing)
 
 
 seam.outside, seam.protect = _Outside, guarded

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from . import events, modes, serial, versions
-from .backward_run import Pass, Pull, way_of
+from .backward_run import NodeVjp, Pass, way_of
 from .errors import GraphReleasedError, about
 from .tensor import TensorBase, wrap
 
@@ -14,14 +14,14 @@ def _alone(work: Pass, run: Callable[[], None]) -> None:
     run()
 
 
-def _as_it_is(pull: Pull, work: Pass) -> Pull:
-    return pull
+def _as_it_is(vjp: NodeVjp, work: Pass) -> NodeVjp:
+    return vjp
 
 
 # Seam G. `surround` runs a backward, `around_rules` wraps what applies the rules of its nodes;
 # modes/around.py puts hooks, anomaly mode and the claim on the graph there.
 surround: Callable[[Pass, Callable[[], None]], None] = _alone
-around_rules: Callable[[Pull, Pass], Pull] = _as_it_is
+around_rules: Callable[[NodeVjp, Pass], NodeVjp] = _as_it_is
 
 
 def run_backward(
@@ -62,13 +62,13 @@ def _checked(work: Pass, walk: Callable[[Pass], None]) -> None:
 
 def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     """The engine's walk, with the listeners informed of it and of each node, if there are any."""
-    pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
+    vjp = _recorded_vjp if work.create_graph else serial.vjp_for(work.cotangents)
     heard = events.listeners and not modes.state.muted
     if heard:
-        pull = _timed(pull)
+        vjp = _timed(vjp)
         if events.around is not None:
-            pull = events.around(pull)
-    work.pull = around_rules(pull, work)
+            vjp = events.around(vjp)
+    work.vjp = around_rules(vjp, work)
     error = None
     try:
         if heard:
@@ -85,23 +85,23 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
         error = None  # its traceback refers to this frame: leave no cycle
 
 
-def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
+def _recorded_vjp(node: Any, g: Any, plan: Any) -> list:
     """The node's contributions for g, by its rules run on tensors: differentiable again."""
     kind = type(g) if isinstance(g, TensorBase) else type(next(c for c in g if c is not None))
 
-    def linked(y: Any, producer: Any) -> TensorBase:
+    def recorded(y: Any, producer: Any) -> TensorBase:
         return wrap(y, producer, kind)
 
-    return plan.feed((g, *plan.linked(node, linked)))
+    return plan.apply_rules((g, *plan.recorded(node, recorded)))
 
 
-def _timed(pull: Pull) -> Pull:
-    """The same pull, which also reports each node's time to the listeners."""
-    direct = pull is serial.pull_arrays  # plan.pull, without a call in between
+def _timed(vjp: NodeVjp) -> NodeVjp:
+    """The same vjp, which also reports each node's time to the listeners."""
+    direct = vjp is serial.array_vjp  # plan.vjp, without a call in between
 
     def timed(node: Any, g: Any, plan: Any) -> Iterable:
         t0 = events.clock()
-        contributions = plan.pull(g, node.saved) if direct else pull(node, g, plan)
+        contributions = plan.vjp(g, node.saved) if direct else vjp(node, g, plan)
         t1 = events.clock()
         events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
         return contributions

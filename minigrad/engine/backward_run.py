@@ -10,7 +10,7 @@ from typing import Any
 
 from .graph import backward_order
 
-Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
+NodeVjp = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
 engines: dict[str, Callable[["Pass"], None]] = {}
 orders: dict[str, Callable[[dict], list]] = {}  # of the engines that do not use backward_order
 
@@ -36,7 +36,7 @@ class Pass:
     release       free each node's saved arrays as soon as it has run
     create_graph  the rules are recorded
     deposits      `reach` updates `.grad`
-    pull          (node, g, plan) -> contributions aligned with node.parents; it also informs the
+    vjp           (node, g, plan) -> contributions aligned with node.parents; it also informs the
                   listeners
     hooks         the hooks of this backward (hooked.Hooks); None where there are none
     workers       how many threads may take part (None: mg.get_num_threads())
@@ -54,7 +54,7 @@ class Pass:
     release: bool = True
     create_graph: bool = False
     deposits: bool = False
-    pull: Pull | None = None
+    vjp: NodeVjp | None = None
     hooks: Any = None
     workers: int | None = None
     min_work: float | None = None

@@ -121,8 +121,8 @@ def _copied(g: Any) -> Any:
 add_into: Callable[[dict, Any, Any], None] = _add
 private: Callable[[Any], Any] = _copied
 # (node, g, plan, cotangents, leads) -> contributions, of a g of LARGE elements or more, for a plan
-# with a `pull_large`, which only fast/ makes
-pull_large: Any = None
+# with a `blocked_vjp`, which only fast/ makes
+blocked_vjp: Any = None
 LARGE: float = np.inf
 
 _adding = Lock()  # so that threads whose graphs share a leaf lose no update of .grad

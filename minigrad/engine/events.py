@@ -36,7 +36,7 @@ stack_depth = 0  # how many frames of the user's code an origin keeps, if more t
 synchronize: Callable[[tuple], None] | None = None  # waits until the device has made these results
 clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks it on a device
 opening: Callable[[str], None] | None = None  # told an op's name before it runs (with add_check)
-around: Callable[[Callable], Callable] | None = None  # a wrapper for the pull of each node
+around: Callable[[Callable], Callable] | None = None  # a wrapper for the vjp of each node
 _asked: tuple[tuple[bool, int, bool], ...] = ()  # (origin, stack, sync) of each listener
 _lock = Lock()
 

@@ -1,4 +1,4 @@
-"""What one call must save and how its rules are fed: worked out once per op and input pattern.
+"""What one call must save and how its rules are applied: worked out once per op and input pattern.
 
 The signature is the save list. A rule asks by name for what it needs:
 
@@ -24,23 +24,25 @@ from .rule import BEHIND, Rule
 
 
 class Plan:
-    """For one op and one pattern of inputs that need gradients: what to save, how to pull back.
+    """What to save and how to apply the rules, for one op and one pattern of inputs.
 
     names    what `Node.saved` holds, in order
     save     (arrays, params, residuals, pattern) -> the saved values, arrays being [*inputs, y];
              None where nothing is saved
-    pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
-    pull_large   a LargePull, for elementwise ops; else None
-    reached  None; of a part, for each needed input whether its rule runs
+    vjp      (g, saved) -> one contribution per needed input: the rules' results, side by side
+    blocked_vjp   a BlockedVjp, for elementwise ops; else None
+    reached  None; of a restricted plan, for each needed input whether its rule runs
     """
 
-    __slots__ = ("op", "slots", "names", "save", "pull", "pull_large", "joint", "reached", "parts")
+    __slots__ = (
+        "op", "slots", "names", "save", "vjp", "blocked_vjp", "joint", "reached", "restrictions",
+    )  # fmt: skip
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
         self.joint = op.joint is not None
         self.reached: tuple[bool, ...] | None = None
-        self.parts: dict[tuple[bool, ...], Plan] = {}
+        self.restrictions: dict[tuple[bool, ...], Plan] = {}
         self.slots = [] if op.variadic else [i for i in range(op.arity) if pattern >> i & 1]
         inputs = [op.arrays[i] for i in self.slots]
         rules = [op.joint] if self.joint else [op.rule_for(name) for name in inputs]
@@ -55,28 +57,28 @@ class Plan:
         if hiding:
             names |= dict.fromkeys([*op.defaults, BEHIND])
         self.names = tuple(names)
-        files = [f"<{name} of {op.name} for {', '.join(inputs)}>" for name in ("save", "pull")]
+        files = [f"<{name} of {op.name} for {', '.join(inputs)}>" for name in ("save", "vjp")]
         self.save = seam.make_save(op, self.slots, self.names, files[0]) if names else None
-        self.pull, self.pull_large = seam.make_vjp(op, rules, shortcut, self.names, files[1])
+        self.vjp, self.blocked_vjp = seam.make_vjp(op, rules, shortcut, self.names, files[1])
         if hiding:
-            self.pull = seam.outside.watched(self, self.pull)
+            self.vjp = seam.outside.sealing(self, self.vjp)
 
-    def part(self, reached: tuple[bool, ...]) -> "Plan":
+    def restricted(self, reached: tuple[bool, ...]) -> "Plan":
         """The plan for the same saved values without the rules of the parents not `reached`.
 
-        Its `pull` returns None for those. mg.grad uses it for a node of which only some parents
+        Its `vjp` returns None for those. mg.grad uses it for a node of which only some parents
         lead to an input that was asked for.
         """
-        found = self.parts.get(reached)
+        found = self.restrictions.get(reached)
         if found is None:
-            found = Part(self, reached)
-            if not self.op.variadic:  # it may have any number of parts, so none is kept
-                self.parts[reached] = found
+            found = RestrictedPlan(self, reached)
+            if not self.op.variadic:  # it may have any number, so none is kept
+                self.restrictions[reached] = found
         return found
 
-    def feed(self, values: tuple) -> list:
+    def apply_rules(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
-        return self.pull(values[0], values[1:])
+        return self.vjp(values[0], values[1:])
 
     def slots_of(self, node: Node) -> list[int]:
         """For each of the node's parents, which input of the call it was."""
@@ -86,7 +88,7 @@ class Plan:
         needs: Any = saved[self.names.index("needs")] if type(saved) is tuple else saved.needs
         return [slot for slot, need in enumerate(needs) if need]
 
-    def linked(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:
+    def recorded(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:
         """The node's saved values as tensors in the graph, for a rule that will be recorded.
 
         An input is linked to its own producer, the result to this node, so that differentiating
@@ -107,22 +109,22 @@ class Plan:
             elif name in op.arrays and op.arrays.index(name) in producers:
                 value = tensor(value, producers[op.arrays.index(name)])
             elif name == BEHIND:
-                value = seam.outside.linked(self, node, value, tensor)
+                value = seam.outside.recorded(self, node, value, tensor)
             values.append(value)
         return values
 
 
-class Part(Plan):
-    """A plan without some of its rules: see Plan.part."""
+class RestrictedPlan(Plan):
+    """A plan without some of its rules: see Plan.restricted."""
 
     __slots__ = ()
 
     def __init__(self, whole: Plan, reached: tuple[bool, ...]):
         self.op, self.joint, self.slots = whole.op, whole.joint, whole.slots
         self.names, self.save = whole.names, whole.save
-        self.reached, self.parts = reached, {}
+        self.reached, self.restrictions = reached, {}
         if self.joint:
-            self.pull, self.pull_large = _joint_part(whole, reached), None
+            self.vjp, self.blocked_vjp = _restricted_joint_vjp(whole, reached), None
             return
         inputs = [self.op.arrays[i] for i in self.slots]
         rules = [
@@ -134,22 +136,22 @@ class Part(Plan):
             several, rule = shortcut
             known = {"g", *self.names}.issuperset(rule.names)
             shortcut = ([inputs.index(name) for name in several], rule) if known else None
-        self.pull, self.pull_large = seam.make_vjp(self.op, rules, shortcut, self.names)
+        self.vjp, self.blocked_vjp = seam.make_vjp(self.op, rules, shortcut, self.names)
         if BEHIND in self.names:
-            self.pull = seam.outside.watched(self, self.pull)
+            self.vjp = seam.outside.sealing(self, self.vjp)
 
 
-def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:
-    """`pull` of a part for an op with a joint rule: the rule is told that fewer are needed."""
+def _restricted_joint_vjp(whole: Plan, reached: tuple[bool, ...]) -> Callable:
+    """`vjp` of a restricted plan for a joint rule, which is told that fewer are needed."""
     at = whole.names.index("needs")
 
-    def pull(g: Any, saved: Any) -> list:
+    def vjp(g: Any, saved: Any) -> list:
         values, flags = [*saved], iter(reached)
         values[at] = [need and next(flags) for need in values[at]]
-        found = iter(whole.pull(g, values))
+        found = iter(whole.vjp(g, values))
         return [next(found) if wanted else None for wanted in reached]
 
-    return pull
+    return vjp
 
 
 class Plans(dict):
@@ -173,7 +175,7 @@ class Plans(dict):
 def _measure() -> tuple[int, int]:
     """How many plans the registered ops have made, and their bytes."""
     wholes = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
-    plans = [plan for whole in wholes for plan in (whole, *whole.parts.values())]
+    plans = [plan for whole in wholes for plan in (whole, *whole.restrictions.values())]
     return len(plans), sum(size_of_value([plan.names, plan]) for plan in plans)
 
 

@@ -1,7 +1,7 @@
-"""A derivative rule, and the two functions of a plan that are made of rules: `save` and `pull`.
+"""A derivative rule, and the two functions of a plan that are made of rules: `save` and `vjp`.
 
 A rule says by its signature what it reads. `save` therefore looks each of these names up when the
-op is called, and `pull` hands them to the rules when a cotangent arrives. Here both are
+op is called, and `vjp` hands them to the rules when a cotangent arrives. Here both are
 interpreted: a dict of names, and a look into it.
 
 Seam B. `make_save` and `make_vjp` may be replaced before a plan is made; fast/ puts functions in
@@ -35,7 +35,7 @@ class Rule:
         self.partial = partial
         self.run = protect(fn)  # what the engine calls
 
-    def fed(self, known: dict[str, Any]) -> Any:
+    def apply(self, known: dict[str, Any]) -> Any:
         """What the rule returns for the values of these names."""
         return self.run(*[known[name] for name in self.names])
 
@@ -74,31 +74,31 @@ def interpreted_vjp(
     names: tuple[str, ...],
     file: str = "",
 ) -> tuple[Callable, None]:
-    """`pull` of a plan: (g, saved) -> one contribution for each rule; None for a rule that is None.
+    """`vjp` of a plan: (g, saved) -> one contribution for each rule; None for a rule that is None.
 
     The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
     so one row serves real and complex numbers.
     """
     plain = op.kind == "elementwise" and not op.outputs
 
-    def pull(g: Any, saved: Any) -> list:
+    def vjp(g: Any, saved: Any) -> list:
         known = dict(zip(names, saved, strict=True))
         if op.joint is not None:
-            return needed(rules[0].fed(known | {"g": g}), known["needs"])  # type: ignore[union-attr]
+            return needed(rules[0].apply(known | {"g": g}), known["needs"])  # type: ignore[union-attr]
         conjugate = plain and g.dtype.kind == "c"
         known["g"] = g.conj() if conjugate else g
         found: dict[int, Any] = {}
         if shortcut is not None and not conjugate:
             positions, several = shortcut
-            found = dict(zip(positions, several.fed(known) or ()))
+            found = dict(zip(positions, several.apply(known) or ()))
         for i, rule in enumerate(rules):
             if i not in found:
-                c = None if rule is None else rule.fed(known)
+                c = None if rule is None else rule.apply(known)
                 c = np.multiply(known["g"], c) if rule is not None and rule.partial else c
                 found[i] = c.conj() if conjugate and c is not None else c
         return [found[i] for i in range(len(rules))]
 
-    return pull, None
+    return vjp, None
 
 
 def needed(given: Any, needs: list[bool]) -> list:

@@ -11,32 +11,32 @@ from typing import Any
 
 from ..backends.device import device_of
 from . import contributions as seam
-from .backward_run import Pass, Pull, engines
+from .backward_run import NodeVjp, Pass, engines
 from .contributions import conform, require_array
 from .graph import Leaf, Node, Port
 
 
-def pull_arrays(node: Any, g: Any, plan: Any) -> list:
+def array_vjp(node: Any, g: Any, plan: Any) -> list:
     """The node's contributions for the cotangent g, by the rules of this plan, on plain arrays."""
-    return plan.pull(g, node.saved)
+    return plan.vjp(g, node.saved)
 
 
 # Kind of device -> how rules run there: on_gpu registers "cuda", compiled registers "cpu".
-pulls: dict[str, Pull] = {}
-feeds: dict[str, Callable[[Any, tuple], list]] = {}  # the same as functions of (plan, (g, *saved))
+vjps: dict[str, NodeVjp] = {}
+rule_runners: dict[str, Callable[[Any, tuple], list]] = {}  # the same of (plan, (g, *saved))
 
 
-def feed_for(g: Any) -> Callable[[Any, tuple], list]:
+def rule_runner_for(g: Any) -> Callable[[Any, tuple], list]:
     """The function (plan, (g, *saved)) -> contributions for arrays like g."""
-    return feeds.get(_kind(g)) or (lambda plan, values: plan.feed(values))
+    return rule_runners.get(_kind(g)) or (lambda plan, values: plan.apply_rules(values))
 
 
-def pull_for(cotangents: dict) -> Pull:
+def vjp_for(cotangents: dict) -> NodeVjp:
     """How rules run in this backward: fused into kernels, where there are any for its device."""
-    if not pulls:
-        return pull_arrays
+    if not vjps:
+        return array_vjp
     kinds = {_kind(g) for g in cotangents.values()}
-    return pulls.get("cuda" if "cuda" in kinds else "cpu", pull_arrays)
+    return vjps.get("cuda" if "cuda" in kinds else "cpu", array_vjp)
 
 
 def _kind(g: Any) -> str:
@@ -48,17 +48,18 @@ def walk(work: Pass) -> None:
     order: Iterable = work.order
     if work.hooks is not None:
         order = work.hooks.around(work.order, work.cotangents)
-    run(order, work, work.pull or pull_arrays)
+    run(order, work, work.vjp or array_vjp)
 
 
 engines["serial"] = walk
 
 
-def run(order: Iterable, work: Pass, pull: Pull = pull_arrays) -> None:
-    """Walk `order`, starting from the seeds in `work.cotangents`; `pull` applies a node's rules."""
+def run(order: Iterable, work: Pass, vjp: NodeVjp = array_vjp) -> None:
+    """Walk `order`, starting from the seeds in `work.cotangents`; `vjp` applies a node's rules."""
     cotangents, wanted, leads, release = work.cotangents, work.wanted, work.leads, work.release
-    add_into, private, pull_large, least = seam.add_into, seam.private, seam.pull_large, seam.LARGE
-    plain = pull is pull_arrays  # then plan.pull is called directly, which saves a call per node
+    add_into, private = seam.add_into, seam.private
+    blocked_vjp, least = seam.blocked_vjp, seam.LARGE
+    plain = vjp is array_vjp  # then plan.vjp is called directly, which saves a call per node
     for node in order:
         g = cotangents.pop(node, None)
         if g is None:
@@ -73,10 +74,10 @@ def run(order: Iterable, work: Pass, pull: Pull = pull_arrays) -> None:
                 into_slot(cotangents, node, g)
                 continue
         plan = node.plan if leads is None else leads[node]
-        if plain and plan.pull_large is not None and g.size >= least:
-            contributions = pull_large(node, g, plan, cotangents, leads)
+        if plain and plan.blocked_vjp is not None and g.size >= least:
+            contributions = blocked_vjp(node, g, plan, cotangents, leads)
         else:
-            contributions = plan.pull(g, node.saved) if plain else pull(node, g, plan)
+            contributions = plan.vjp(g, node.saved) if plain else vjp(node, g, plan)
         del g
         if release:
             node.saved = None
@@ -109,12 +110,14 @@ def into_slot(cotangents: dict, port: Port, g: Any) -> None:
 def leading_to(order: list, wanted: set) -> dict:
     """{vertex: plan} for the vertices from which a path leads to one in `wanted`.
 
-    Where some of a node's parents lead nowhere, the plan is Plan.part: without their rules.
+    Where some of a node's parents lead nowhere, the plan is Plan.restricted: without their rules.
     """
     leads: dict = {}
     for vertex in reversed(order):
         reached = [parent in wanted or parent in leads for parent in vertex.parents]
         if any(reached):
             plan = vertex.plan if type(vertex) is Node else None
-            leads[vertex] = plan if plan is None or all(reached) else plan.part(tuple(reached))
+            leads[vertex] = (
+                plan if plan is None or all(reached) else plan.restricted(tuple(reached))
+            )
     return leads

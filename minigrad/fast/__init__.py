@@ -1,7 +1,7 @@
 """Accelerations, which change no bit. Delete this folder, and everything still runs.
 
 fast_call.py       seam A: the calls of an op, written out for it alone
-codegen.py         seam B: `save` and `pull` of a plan, written out
+codegen.py         seam B: `save` and `vjp` of a plan, written out
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or put off
 function_quick.py  the plain call of a mg.Function
@@ -15,9 +15,9 @@ from . import codegen, fast_call, function_quick, ownership
 
 primitive.make_call = fast_call.written_out_call
 primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
-rule.make_save, rule.make_vjp = codegen.save_written_out, codegen.pull_written_out
+rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp
 contributions.add_into, contributions.private = ownership.add_into, ownership.private
-contributions.pull_large, contributions.LARGE = ownership.pull_large, LARGE
+contributions.blocked_vjp, contributions.LARGE = ownership.blocked_vjp, LARGE
 custom.make_call = function_quick.plain_call
 
 for _op in _ops:  # what has been made of them so far is made anew

@@ -130,11 +130,11 @@ def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
     return into, blocks[n:]
 
 
-# -- the pull ------------------------------------------------------------------------------------
+# -- the vjp -------------------------------------------------------------------------------------
 
 
-class LargePull:
-    """`plan.pull_large`: called as (g, saved, put_off), it returns what `pull` would.
+class BlockedVjp:
+    """`plan.blocked_vjp`: called as (g, saved, put_off), it returns what `vjp` would.
 
     g        an array, or a PutOff
     put_off  the contributions that are put off, by position

@@ -1,4 +1,4 @@
-"""The two functions of a plan, `save` and `pull`, as Python source generated for one op.
+"""The two functions of a plan, `save` and `vjp`, as Python source generated for one op.
 
 CPython specialises bytecode for the types it meets, so each plan gets code of its own. Generated
 code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
@@ -17,10 +17,10 @@ from ..engine import rule as seam
 from ..engine.rule import BEHIND, Rule, needed
 from ..engine.tensor import raw
 from ..ops.blocked import NOTABLE
-from .blocked_vjp import PASSED, BlockRule, LargePull
+from .blocked_vjp import PASSED, BlockedVjp, BlockRule
 
 
-def save_written_out(
+def generate_save(
     op: Any, slots: list[int], names: tuple[str, ...], file: str = UNNAMED
 ) -> Callable:
     """The function `save` of a plan. For a @ b, both of which need a gradient, it is
@@ -73,24 +73,24 @@ def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
     return in_tuple([value[name] for name in names])
 
 
-def pull_written_out(
+def generate_vjp(
     op: Any,
     rules: list[Rule | None],
     shortcut: tuple | None,
     names: tuple[str, ...],
     file: str = UNNAMED,
 ) -> tuple[Callable, Callable | None]:
-    """(pull, pull_large) of a plan, generated for this op.
+    """(vjp, blocked_vjp) of a plan, generated for this op.
 
     For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
 
-        def pull(g, saved):
+        def vjp(g, saved):
             [v0, v1] = saved
             if g.dtype.kind == "c":
                 g = g.conj()
                 return [multiply(g, v0).conj(), multiply(g, v1).conj()]
             if g.size >= NOTABLE:
-                return pull_large(g, [v0, v1])
+                return blocked_vjp(g, [v0, v1])
             return [g * v0, g * v1]
 
     A rule that computes something appears as rule0(v0, …) instead of v0, and one that is None as
@@ -104,13 +104,13 @@ def pull_written_out(
     The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
     so one row serves real and complex numbers. For large temporary arrays NumPy computes g * p as
     p * g, which has other last bits where both are complex; multiply(g, p) keeps the order, so
-    that the bits do not depend on the size. A backward calls `pull` once per node; looking up
+    that the bits do not depend on the size. A backward calls `vjp` once per node; looking up
     names there would cost more than most rules do.
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": needed}
     saved = [value[name] for name in names]
-    pull_large = None
+    blocked_vjp = None
     calls: list[str] = []
     for i, rule in enumerate(rules):
         if rule is None:
@@ -120,7 +120,7 @@ def pull_written_out(
         given = [value[name] for name in rule.names]
         call = _in_words(op, rule, given) or f"rule{i}({', '.join(given)})"
         calls.append(f"g * {_together(call)}" if rule.partial else call)
-    lines = ["def pull(g, saved):", f" [{', '.join(saved)}] = saved"]
+    lines = ["def vjp(g, saved):", f" [{', '.join(saved)}] = saved"]
     if op.joint is not None:
         lines.append(f" return needed({calls[0]}, {value['needs']})")
     else:
@@ -132,10 +132,10 @@ def pull_written_out(
             known |= _UFUNCS
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
             if cut and any(call not in _FREE for call in calls):
-                pull_large = _in_blocks(calls, value, known)
-                known |= {"NOTABLE": NOTABLE, "pull_large": pull_large}
+                blocked_vjp = _in_blocks(calls, value, known)
+                known |= {"NOTABLE": NOTABLE, "blocked_vjp": blocked_vjp}
                 lines.append(" if g.size >= NOTABLE:")
-                lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
+                lines.append(f"  return blocked_vjp(g, [{', '.join(saved)}])")
         if shortcut is not None:
             positions, rule = shortcut
             known["shortcut"] = rule.run
@@ -146,7 +146,7 @@ def pull_written_out(
             lines.append(f"  [{', '.join(found.values())}] = several")
             lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
-    return compiled("pull", lines, known, file), pull_large
+    return compiled("vjp", lines, known, file), blocked_vjp
 
 
 _FREE = ("g", "None")  # contributions that need no computation
@@ -165,8 +165,8 @@ def _by_ufunc(call: str) -> str:
     return f"{_NAMES[step[1]]}(g, {step[2]})" if step else f"({call})"
 
 
-def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> LargePull:
-    """`pull_large` of an elementwise op: a BlockRule for each contribution that is computed.
+def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> BlockedVjp:
+    """`blocked_vjp` of an elementwise op: a BlockRule for each contribution that is computed.
 
     For the first of a * b it is made of
 
@@ -191,7 +191,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
         positions = tuple([k for k, v in enumerate(saved) if v in read])
         rules.append(BlockRule(rule, fill, positions, ufunc is not None))
-    return LargePull(rules)
+    return BlockedVjp(rules)
 
 
 class _Word:

@@ -1,6 +1,6 @@
 """Who else can see an array: CPython's reference counts tell, so sums are made in place.
 
-These are the engine's `add_into`, `private` and `pull_large` (engine/contributions.py), with the
+These are the engine's `add_into`, `private` and `blocked_vjp` (engine/contributions.py), with the
 same numbers: an array that nobody else refers to is written into, and handed out without a copy.
 """
 
@@ -72,15 +72,15 @@ def _wraps_alone(x: Any) -> bool:
     return type(x) is _ndarray and (x.base is None or _holds_alone(x, in_any_order=True))
 
 
-def pull_large(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
+def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
     """The contributions of an elementwise node for a large g, made in blocks.
 
     Where a parent is a leaf or takes its contribution in blocks, and no sum has been made there, it
     is put off until then (blocked_vjp.py). The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
-        return plan.pull(g, node.saved)
-    large, saved, later = plan.pull_large, [*node.saved], {}
+        return plan.vjp(g, node.saved)
+    large, saved, later = plan.blocked_vjp, [*node.saved], {}
     g = large.received(g)
     for i, parent in enumerate(node.parents):
         held = cotangents.get(parent)
@@ -100,7 +100,7 @@ def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
     if type(parent) is not Node:
         return type(parent) is Leaf
     plan = parent.plan if leads is None else leads.get(parent)
-    return plan is not None and plan.pull_large is not None
+    return plan is not None and plan.blocked_vjp is not None
 
 
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:

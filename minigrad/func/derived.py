@@ -53,12 +53,12 @@ def _by_rows(
         run = Recorded(what, of_chosen, primals, has_aux, lasting=True)
 
         def block(y: Tensor) -> Any:
-            def pulled(basis: Any) -> list:
-                return _mapped(lambda g: run.pull([y], [g], again=True), basis, chunk_size)
+            def gradients(basis: Any) -> list:
+                return _mapped(lambda g: run.vjp([y], [g], again=True), basis, chunk_size)
 
-            rows = pulled(_basis(y))
+            rows = gradients(_basis(y))
             if y.dtype.kind == "c":  # pulled back, 1 gives the gradient of Re y, i that of Im y
-                turned = pulled(1j * _basis(y))
+                turned = gradients(1j * _basis(y))
                 rows = [ops.real(a) + 1j * ops.real(b) for a, b in zip(rows, turned, strict=True)]
             shaped = [
                 ops.reshape(row, shape=(*y.shape, *x.shape))
@@ -183,10 +183,10 @@ def vhp(fn: Callable, primals: tuple, cotangents: tuple) -> Any:
     primals = one_each("vhp", "primals", primals)
     cotangents = one_each("vhp", "cotangents", cotangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    pull = pulled_back("vhp", gradient_of("vhp", fn, argnums), primals)[1]
+    vjp_fn = pulled_back("vhp", gradient_of("vhp", fn, argnums), primals)[1]
     if len(primals) == 1:
-        return pull(cotangents[0])[0]
-    return pull(cotangents)
+        return vjp_fn(cotangents[0])[0]
+    return vjp_fn(cotangents)
 
 
 def _chosen_form(primals: tuple, values: list, argnums: int | tuple) -> Any:

@@ -63,7 +63,7 @@ class Equation:
         """Jᵀu − g = 0 for u, with (g, x, *θ) in place of θ."""
 
         def residual(u: Any, g: Any, x: Any, *params: Any) -> Any:
-            return self.pull_x(x, params)(u)[0] - g
+            return self.vjp_x(x, params)(u)[0] - g
 
         def solve(equation: Equation, u: Any, *values: Any) -> Any:
             r, product = linearize(
@@ -73,7 +73,7 @@ class Equation:
 
         return Equation(self.name, residual, solve, "gmres")
 
-    def pull_x(self, x: Any, params: Any) -> Callable:
+    def vjp_x(self, x: Any, params: Any) -> Callable:
         """u ↦ (Jᵀu,) at x."""
         return vjp(lambda x: self.residual(x, *params), x)[1]
 
@@ -93,9 +93,9 @@ def is_dense(linear: str, x: Any) -> bool:
 
 def dense_transpose(equation: Equation, x: Any, params: Any) -> Any:
     """Jᵀ (its conjugate for complex x) as a matrix for each example: one vjp for each unknown."""
-    pull, n = equation.pull_x(x, params), x.shape[-1]
+    vjp_fn, n = equation.vjp_x(x, params), x.shape[-1]
     units = array_module(raw(x)).eye(n, dtype=x.dtype)
-    rows = vmap(lambda e: pull(ops.broadcast_to(e, shape=x.shape))[0], randomness="same")(units)
+    rows = vmap(lambda e: vjp_fn(ops.broadcast_to(e, shape=x.shape))[0], randomness="same")(units)
     return ops.moveaxis(rows, source=0, destination=-1)
 
 
@@ -152,7 +152,7 @@ implicit = Primitive(_solved, "implicit", ["arrays"], variadic=True, defaults={"
 
 
 @implicit.vjp
-def implicit_pull(g, arrays, y, equation, needs):
+def implicit_vjp(g, arrays, y, equation, needs):
     """Jᵀu = g ;  gθ = −(∂r/∂θ)ᵀ u"""
     _, *params = arrays
     wanted = [i for i, need in enumerate(needs[1:]) if need]

@@ -160,17 +160,17 @@ def _push_by_double_vjp(op: Any, xs: list, ts: list, params: dict) -> tuple:
         wanted = [x.requires_grad_() for x, t in zip(inputs, ts) if t is not None]
         ys = op(*inputs, **params)
         outputs = ys if isinstance(ys, tuple) else (ys,)
-        push = transposed_pull(outputs, wanted)
+        push = transposed_vjp(outputs, wanted)
         pushed = push([t for t in ts if t is not None], again=False)
     if isinstance(ys, tuple):
         return tuple(y.data for y in ys), pushed
     return ys.data, pushed[0]
 
 
-def transposed_pull(ys: Any, xs: list) -> Callable:
+def transposed_vjp(ys: Any, xs: list) -> Callable:
     """t ↦ Jt for results and variables of one reverse level, inside that level.
 
-    The pull g ↦ Jᵀg is recorded once, at g = 0; it is linear, so its own pull is t ↦ Jt, whatever g
+    The vjp g ↦ Jᵀg is recorded once, at g = 0; it is linear, so its own vjp is t ↦ Jt, whatever g
     was. push(ts, again) gives a tangent for each y, None where y does not depend on the xs; again
     says that it will be called another time. Where a level above records this one, residuals that
     have no derivative (a mask) are among the ys.
@@ -178,15 +178,15 @@ def transposed_pull(ys: Any, xs: list) -> Callable:
     kept = [i for i, y in enumerate(ys) if y.node is not None and is_differentiable(y.dtype)]
     outputs = [ys[i] for i in kept]
     gs = [wrap(np.zeros_like(y.data), None, type(y)).requires_grad_() for y in outputs]
-    pulled: Any = (None,) * len(xs)
+    gradients: Any = (None,) * len(xs)
     if outputs and xs:
-        pulled = derivatives.grad(outputs, xs, gs, create_graph=True, allow_unused=True)
-    used = [i for i, c in enumerate(pulled) if c is not None and c.node is not None]
+        gradients = derivatives.grad(outputs, xs, gs, create_graph=True, allow_unused=True)
+    used = [i for i, c in enumerate(gradients) if c is not None and c.node is not None]
 
     def push(ts: list, again: bool) -> list:
         pushed: list = [None] * len(ys)
         if used:
-            roots, seeds = [pulled[i] for i in used], [ts[i] for i in used]
+            roots, seeds = [gradients[i] for i in used], [ts[i] for i in used]
             found = derivatives.grad(roots, gs, seeds, retain_graph=again, allow_unused=True)
             for i, t in zip(kept, found, strict=True):
                 pushed[i] = t

@@ -136,7 +136,7 @@ def kept(x: Tensor) -> Tensor:
 def at_level(base: type, level: int, lasting: bool = False) -> type:
     """The class of tensors of this kind at this level: one that was made before, or a new one.
 
-    A `lasting` level has a class for itself: its tensors are used after it has ended (by the pull
+    A `lasting` level has a class for itself: its tensors are used after it has ended (by the vjp
     that vjp returns), and must not be taken for those of a later transform of the same depth. So
     has one whose tensors have no value after it. Such a class serves again when nothing of the
     earlier run refers to it: its tensors do, as an object refers to its class. Where that cannot be

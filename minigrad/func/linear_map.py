@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .forward import paired, transposed_pull
+from .forward import paired, transposed_vjp
 from .levels import LevelTensor, as_result, new_level
 from .reverse import Recorded
 
@@ -16,13 +16,13 @@ __all__ = ["linearize"]
 def linearize(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """(y, push): y = fn(*primals) and push(*tangents) = J · tangents, without running fn again.
 
-    fn runs once and is recorded; so is the pull g ↦ Jᵀg, once, on its graph. push walks the graph
-    of the pull, which is linear, so its transpose is t ↦ Jt: the cost of one tangent pass, as
+    fn runs once and is recorded; so is the vjp g ↦ Jᵀg, once, on its graph. push walks the graph
+    of the vjp, which is linear, so its transpose is t ↦ Jt: the cost of one tangent pass, as
     often as it is called. Trees as in jvp. With has_aux, (y, push, aux).
     """
     run = Recorded("linearize", fn, primals, has_aux, lasting=True)
     with new_level(LevelTensor):
-        transposed = transposed_pull(run.ys, run.xs)
+        transposed = transposed_vjp(run.ys, run.xs)
 
     def push(*tangents: Any) -> Any:
         _, ts = paired("the function of linearize", run.inputs, tangents)

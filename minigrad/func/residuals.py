@@ -30,7 +30,7 @@ def _present(residual: Any) -> Any:
 def twin(op: Any) -> Any:
     """`op` with its residuals as further outputs; they are constants, as they are to its rules.
 
-    Its rules are the op's own, fed from the op's own outputs and their cotangents.
+    Its rules are the op's own, applied to the op's own outputs and their cotangents.
     """
     count = op.outputs or 1  # of outputs that are the op's own
     entry = type(op)(
@@ -40,8 +40,8 @@ def twin(op: Any) -> Any:
         outputs=count + len(op.residuals), variadic=op.variadic, differentiable=op.tracked != 0,
     )  # fmt: skip
     entry.called = op.called
-    entry.rules = {name: _fed(op, rule, count) for name, rule in op.rules.items()}
-    entry.joint = _fed(op, op.joint, count) if op.joint else None
+    entry.rules = {name: _of_twin(op, rule, count) for name, rule in op.rules.items()}
+    entry.joint = _of_twin(op, op.joint, count) if op.joint else None
     entry.batch_rule = op.batch_rule  # it calls the op it is given, and so has all outputs
     return entry
 
@@ -53,7 +53,7 @@ def _flat(op: Any, arrays: tuple, params: dict) -> tuple:
     return (*y, *residuals) if op.outputs else (y, *residuals)
 
 
-def _fed(op: Any, rule: Rule, count: int) -> Rule:
+def _of_twin(op: Any, rule: Rule, count: int) -> Rule:
     """A rule of the op as one of the twin's, whose y and g are tuples."""
     others = [name for name in rule.names if name not in ("g", "y", *op.residuals)]
 
@@ -61,13 +61,13 @@ def _fed(op: Any, rule: Rule, count: int) -> Rule:
         own = [*g[:count]]
         if all(c is None for c in own):  # a residual alone was used, and that has no derivative
             own[0] = np.zeros_like(y[0])
-        flip = op.kind == "elementwise" and y[0].dtype.kind == "c"  # see pull_written_out
+        flip = op.kind == "elementwise" and y[0].dtype.kind == "c"  # see generate_vjp
         if flip:
             own[0] = own[0].conj()
         known = dict(zip(others, values, strict=True))
         known |= zip(op.residuals, map(_present, y[count:]), strict=True)
         known["y"], known["g"] = (y[:count], own) if op.outputs else (y[0], own[0])
-        found = rule.fed(known)
+        found = rule.apply(known)
         if rule.partial:
             found = known["g"] * found
         if not flip:

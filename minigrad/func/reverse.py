@@ -83,7 +83,7 @@ class Recorded:
         """The result as lower values."""
         return tree.tree_map(lambda y: lowered(y, self.kind), self.returned)
 
-    def pull(self, ys: list, gs: list | None, again: bool) -> list:
+    def vjp(self, ys: list, gs: list | None, again: bool) -> list:
         """Σ gᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
         chosen = [i for i, y in enumerate(ys) if y.node is not None]
         found: Any = [None] * len(self.xs)
@@ -243,19 +243,19 @@ def _differentiated(
             f"{describe(run.returned)}. Return its real part or its absolute value; "
             "mg.func.jacrev and mg.func.vjp take complex results"
         )
-    gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
+    gs = tree.rebuild(run.inputs, run.vjp(run.ys, None, again=False))
     return run.values(), run.aux, gs[0] if isinstance(argnums, int) else gs
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(y, pull): y = fn(*primals) and pull(g) = the tuple of gᵀJ for each primal.
+    """(y, vjp_fn): y = fn(*primals) and vjp_fn(g) = the tuple of gᵀJ for each primal.
 
-    pull may be called more than once, each time with a cotangent of y's form and shapes. Primals
-    and y may be trees. With has_aux, fn returns (y, aux), and vjp returns (y, pull, aux).
+    vjp_fn may be called more than once, each time with a cotangent of y's form and shapes. Primals
+    and y may be trees. With has_aux, fn returns (y, aux), and vjp returns (y, vjp_fn, aux).
 
         >>> import minigrad as mg
-        >>> y, pull = mg.func.vjp(lambda a, b: a * b, mg.tensor([2.0, 3.0]), 10.0)
-        >>> pull(mg.tensor([1.0, 1.0]))
+        >>> y, vjp_fn = mg.func.vjp(lambda a, b: a * b, mg.tensor([2.0, 3.0]), 10.0)
+        >>> vjp_fn(mg.tensor([1.0, 1.0]))
         (tensor([10., 10.]), tensor(5.))
     """
     return pulled_back("vjp", fn, primals, has_aux)
@@ -265,12 +265,12 @@ def pulled_back(what: str, fn: Callable, primals: tuple, has_aux: bool = False) 
     """vjp in the name of `what`, which users have called."""
     run = Recorded(what, fn, primals, has_aux, lasting=True)
 
-    def pull(g: Any) -> tuple:
-        gs = tree.matched(run.returned, g, f"the pull of {what}")
+    def vjp_fn(g: Any) -> tuple:
+        gs = tree.matched(run.returned, g, f"the function of {what}")
         try:
-            return tree.rebuild(run.inputs, run.pull(run.ys, gs, again=True))
+            return tree.rebuild(run.inputs, run.vjp(run.ys, gs, again=True))
         except SeedError as error:
-            error.args = (str(error).replace("grad", f"the pull of {what}", 1),)
+            error.args = (str(error).replace("grad", f"the function of {what}", 1),)
             raise
 
-    return (run.values(), pull, run.aux) if has_aux else (run.values(), pull)
+    return (run.values(), vjp_fn, run.aux) if has_aux else (run.values(), vjp_fn)

@@ -18,19 +18,19 @@ from . import launch
 _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 
-def pull_fused(node: Node, g: Any, plan: Any) -> list:
-    """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
+def fused_vjp(node: Node, g: Any, plan: Any) -> list:
+    """serial.array_vjp for a GPU: an elementwise op's contributions by one kernel."""
     if places.several and hasattr(g, "device"):
         places.require_current(places.device_of(g))
     if plan.op.kind != "elementwise" or plan.op.outputs:
-        return plan.pull(g, node.saved)
-    return feed_fused(plan, (g, *node.saved))  # type: ignore[misc]
+        return plan.vjp(g, node.saved)
+    return run_fused_rules(plan, (g, *node.saved))  # type: ignore[misc]
 
 
-def feed_fused(plan: Any, values: tuple) -> list:
-    """plan.feed(values), where values is (g, *saved)."""
+def run_fused_rules(plan: Any, values: tuple) -> list:
+    """plan.apply_rules(values), where values is (g, *saved)."""
     found = contributions(plan, values)
-    return plan.feed(values) if found is None else found
+    return plan.apply_rules(values) if found is None else found
 
 
 def contributions(plan: Any, values: tuple) -> list | None:
@@ -45,9 +45,9 @@ def contributions(plan: Any, values: tuple) -> list | None:
         return None
 
     def rule(*symbols: Any) -> list:
-        return plan.feed(_with(values, places, symbols))
+        return plan.apply_rules(_with(values, places, symbols))
 
-    return launch.run((plan, "pull", statics), rule, arrays, may_pass=True)
+    return launch.run((plan, "vjp", statics), rule, arrays, may_pass=True)
 
 
 def fused_forward(op: Any, plain: Any, args: tuple, params: dict) -> Any:

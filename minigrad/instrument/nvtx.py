@@ -77,14 +77,14 @@ class Ranges:
         if ranges and ranges[-1] == event[:2] == ("forward", event[1]):
             self._close()
 
-    def _around(self, pull: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-        """The same pull of nodes, each inside a range."""
+    def _around(self, vjp: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+        """The same vjp of nodes, each inside a range."""
 
         def ranged(node: Any, g: Any, plan: Any) -> Any:
             depth = len(self._ranges())
             self._open("backward", node.op.name, f"{node.op.name}.backward #{node.number}")
             try:
-                return pull(node, g, plan)
+                return vjp(node, g, plan)
             finally:  # with what an error inside has left open
                 while len(self._ranges()) > depth:
                     self._close()

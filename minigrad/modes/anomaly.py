@@ -18,7 +18,7 @@ from ..backends.leaving import left_always
 from ..backends.sites import stack_of
 from ..backends.threads import Local
 from ..engine import events, modes
-from ..engine.backward_run import Pull
+from ..engine.backward_run import NodeVjp
 from ..engine.errors import InPlaceError, about, describe
 from ..engine.tensor import raw
 from ..engine.versions import arrays_in
@@ -89,15 +89,15 @@ _running = Local()  # .rule: the call whose rule runs in this thread, as in _rec
 _recorded_by: Any = weakref.WeakKeyDictionary()  # node -> ((op, origin), …), innermost rule first
 
 
-def explained(pull: Pull) -> Pull:
-    """The same pull; an error in a rule tells where its op and the backward were called."""
+def explained(vjp: NodeVjp) -> NodeVjp:
+    """The same vjp; an error in a rule tells where its op and the backward were called."""
     called = events.capture_stack()
 
-    def pulled(node: Any, g: Any, plan: Any) -> Iterable:
+    def wrapped(node: Any, g: Any, plan: Any) -> Iterable:
         outer = getattr(_running, "rule", None)
         _running.rule = ((node.op.name, node.origin), *_recorded_by.get(node, ()))
         try:
-            return pull(node, g, plan)
+            return vjp(node, g, plan)
         except Exception as error:
             stacks = [(op, stack_of(origin)) for op, origin in _running.rule]
             _explain(error, node, stacks, stack_of(called))
@@ -105,7 +105,7 @@ def explained(pull: Pull) -> Pull:
         finally:
             _running.rule = outer
 
-    return pulled
+    return wrapped
 
 
 def _explain(error: Exception, node: Any, stacks: list, backward: list) -> None:

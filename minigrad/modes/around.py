@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
-from ..engine.backward_run import Pass, Pull
+from ..engine.backward_run import NodeVjp, Pass
 from ..engine.tensor import TensorBase
 from . import anomaly, graph_lock, hook_runner, hooks
 from .autocast import paused
@@ -34,11 +34,11 @@ def surround(work: Pass, run: Callable[[], None]) -> None:
         graph_lock.forget(mine)
 
 
-def around_rules(pull: Pull, work: Pass) -> Pull:
-    """The same pull, which explains errors in anomaly mode, and runs the hooks of nodes."""
+def around_rules(vjp: NodeVjp, work: Pass) -> NodeVjp:
+    """The same vjp, which explains errors in anomaly mode, and runs the hooks of nodes."""
     if modes.state.anomaly is not None and events.listeners and not modes.state.muted:
-        pull = anomaly.explained(pull)
-    return pull if work.hooks is None else hook_runner.hooked_pull(pull, work.hooks.lock)
+        vjp = anomaly.explained(vjp)
+    return vjp if work.hooks is None else hook_runner.hooked_vjp(vjp, work.hooks.lock)
 
 
 backward.surround, backward.around_rules = surround, around_rules

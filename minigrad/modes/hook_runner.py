@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
-from ..engine.backward_run import Pass, Pull
+from ..engine.backward_run import NodeVjp, Pass
 from ..engine.contributions import accumulate, conform
 from ..engine.errors import about, describe
 from ..engine.graph import Leaf
@@ -131,23 +131,23 @@ def _total(vertex: Any, g: Any) -> Any:
     return g
 
 
-def hooked_pull(pull: Pull, lock: AbstractContextManager) -> Pull:
-    """The same pull with the node's hooks around it, run under the lock.
+def hooked_vjp(vjp: NodeVjp, lock: AbstractContextManager) -> NodeVjp:
+    """The same vjp with the node's hooks around it, run under the lock.
 
     Hooks may write in place, so what a node has saved is checked again just before it is used.
     """
 
-    def pulled(node: Any, g: Any, plan: Any) -> Iterable:
+    def wrapped(node: Any, g: Any, plan: Any) -> Iterable:
         versions.refuse_changed((node,))
         if not getattr(node, "hooks", ()):
-            return pull(node, g, plan)
+            return vjp(node, g, plan)
         with lock:
             outputs = _node_prehooks(node, g if isinstance(g, list) else [g])
-        contributions = pull(node, outputs if isinstance(g, list) else outputs[0], plan)
+        contributions = vjp(node, outputs if isinstance(g, list) else outputs[0], plan)
         with lock:
             return _node_hooks(node, list(contributions), outputs)
 
-    return pulled
+    return wrapped
 
 
 def _node_prehooks(node: Any, outputs: list) -> list:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..engine import serial
 from ..engine.registry import op
-from ..fusion.rules import feed_fused, pull_fused
+from ..fusion.rules import fused_vjp, run_fused_rules
 
 _ROOMS = "attention convolution dropout losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
@@ -37,7 +37,7 @@ def install() -> None:
     for name, fn in forwards.items():
         entry = getattr(op, name)
         entry.implementation("cuda")(_with_fallback(fn, entry.forward))
-    serial.pulls["cuda"], serial.feeds["cuda"] = pull_fused, feed_fused
+    serial.vjps["cuda"], serial.rule_runners["cuda"] = fused_vjp, run_fused_rules
 
 
 def _with_fallback(fn: Callable, plain: Callable) -> Callable:

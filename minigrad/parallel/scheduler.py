@@ -204,7 +204,7 @@ class Scheduler:
         """Run a vertex and pass on what it sends; count it as done in any case."""
         complete: list[int] = []  # parents that have received everything
         try:
-            self._send(i, self._pull(i, lane), complete, lane)
+            self._send(i, self._vjp(i, lane), complete, lane)
         except BaseException as error:
             self._fail(i, error)
         finally:
@@ -256,7 +256,7 @@ class Scheduler:
             if kind is not Leaf and (work.leads is None or vertex in work.leads):
                 if kind is Port:
                     return ((vertex, g),)
-                contributions = work.pull(vertex, g, work.plan_of(vertex))  # type: ignore[misc]
+                contributions = work.vjp(vertex, g, work.plan_of(vertex))  # type: ignore[misc]
                 del g
                 if work.release:
                     vertex.saved = None
@@ -266,7 +266,7 @@ class Scheduler:
                 hooks.after(vertex)
         return contributions
 
-    def _pull(self, i: int, lane: Lane) -> Any:
+    def _vjp(self, i: int, lane: Lane) -> Any:
         """The same, with its time noted in the lane."""
         started, cpu = perf_counter_ns(), thread_time_ns() if self.detail else 0
         try:

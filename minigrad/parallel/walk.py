@@ -71,8 +71,8 @@ def walk(work: Pass) -> None:
         "parallel" if parallel else "serial", trial.reason(), workers, len(work.order),
         min_work=min_work, blas_threads=outside, blas_outside=outside,
     )  # fmt: skip
-    if learns and work.pull is not None:
-        work.pull = learning(work.pull, perf_counter_ns, parallel or outside == 1)
+    if learns and work.vjp is not None:
+        work.vjp = learning(work.vjp, perf_counter_ns, parallel or outside == 1)
     started = perf_counter_ns()
     if parallel:
         _run(work, estimate or Estimate(work.order, work.leads, outside or 1), report, min_work)

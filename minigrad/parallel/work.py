@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backends.caches import Cache
 from ..engine import versions
-from ..engine.backward_run import Pull
+from ..engine.backward_run import NodeVjp
 from ..engine.graph import Node
 
 MIN_WORK = 100.0  # µs: below this, handing a node to another thread costs more than it gains
@@ -128,12 +128,12 @@ def priorities(order: list, costs: list) -> list:
     return paths
 
 
-def learning(pull: Pull, clock: Callable[[], int], alone: bool) -> Callable:
-    """The same pull, which also records the time that each node took."""
+def learning(vjp: NodeVjp, clock: Callable[[], int], alone: bool) -> Callable:
+    """The same vjp, which also records the time that each node took."""
 
     def timed(node: Any, g: Any, plan: Any) -> Any:
         started = clock()
-        contributions = pull(node, g, plan)
+        contributions = vjp(node, g, plan)
         cost_of(node, plan).seen((clock() - started) / 1000, alone)
         return contributions
 

@@ -233,7 +233,7 @@ class _Compiler:
         leads = serial.leading_to(order, wanted)
         cotangents = {vertex: self._seed(g) for vertex, g in seeds.items()}
         keep = found.__setitem__
-        serial.run(order, Pass(order, cotangents, keep, wanted, leads, release=False), self.pull)
+        serial.run(order, Pass(order, cotangents, keep, wanted, leads, release=False), self.vjp)
         missing = [vertex for vertex in vertices if vertex not in found]
         if missing and not allow_unused:
             raise ValueError(
@@ -249,15 +249,15 @@ class _Compiler:
             return self.known[found]
         return self.trace.value(owned(raw(g)), True)
 
-    def pull(self, node: Any, g: Any, plan: Any) -> Any:
-        """serial.pull_arrays, on what the replayed forward would have saved."""
+    def vjp(self, node: Any, g: Any, plan: Any) -> Any:
+        """serial.array_vjp, on what the replayed forward would have saved."""
         entry = self.tape[self.tape.outputs_of(node)[0].entry]
         saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
-        feed = serial.feed_for(next(x.array for x in arrived if x is not None))
+        apply_rules = serial.rule_runner_for(next(x.array for x in arrived if x is not None))
 
         def run(*values: Any) -> Any:
-            gs = feed(plan, values)
+            gs = apply_rules(plan, values)
             return _computed(gs, values, gs)
 
         return self.follow(run, [g, *saved], entry, True)

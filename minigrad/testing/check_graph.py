@@ -182,7 +182,7 @@ def _error(
     ju_value, change = ju.value / SHRINK, ju.change / SHRINK
     if not np.isfinite(ju_value).all():
         raise _Undecided("its forward is not finite near here")
-    c = _pulled(node, vs)
+    c = _vjp_of(node, vs)
     if not np.isfinite(c).all():
         return float("inf")
     size = float(np.hypot(np.linalg.norm(v * ju_value), np.linalg.norm(c * u)))
@@ -211,11 +211,11 @@ def _wide_of(dtype: Any) -> Any:
     return np.float64 if is_floating(dtype) else np.complex128
 
 
-def _pulled(node: Any, vs: list[np.ndarray]) -> np.ndarray:
+def _vjp_of(node: Any, vs: list[np.ndarray]) -> np.ndarray:
     """Jᵀv by the node's own rules, from what it has saved, as one packed vector."""
     given = [v.astype(dtype) for v, dtype in zip(vs, _dtypes(node), strict=True)]
     cotangent = given if isinstance(node.dtype, tuple) else given[0]
-    parts = node.plan.feed((cotangent, *node.saved))
+    parts = node.plan.apply_rules((cotangent, *node.saved))
     gradients = []
     for c, parent in zip(parts, node.parents, strict=True):
         zeros = np.zeros(parent.shape, parent.dtype) if c is None else None

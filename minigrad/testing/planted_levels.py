@@ -32,38 +32,38 @@ def _by_partial(entry: Primitive) -> Primitive:
 @contextmanager
 def _partials_dropped() -> Iterator[None]:
     """The engine as it was: a twin with residuals returned a partial without the cotangent."""
-    right = residuals._fed
+    right = residuals._of_twin
 
-    def fed(op, rule, count):
+    def of_twin(op, rule, count):
         return right(op, Rule(rule.fn, rule.names, partial=False), count)
 
-    with mock.patch.object(residuals, "_fed", fed):
+    with mock.patch.object(residuals, "_of_twin", of_twin):
         yield
 
 
 @contextmanager
 def _cotangents_detached() -> Iterator[None]:
     """An engine whose twins with residuals take their cotangents for constants."""
-    right = residuals._fed
+    right = residuals._of_twin
 
-    def fed(op, rule, count):
+    def of_twin(op, rule, count):
         made = right(op, rule, count)
         return Rule(lambda g, *rest: made.fn([_detached(c) for c in g], *rest), made.names)
 
-    with mock.patch.object(residuals, "_fed", fed):
+    with mock.patch.object(residuals, "_of_twin", of_twin):
         yield
 
 
 @contextmanager
 def _outputs_detached() -> Iterator[None]:
-    """An engine whose twins with residuals feed outputs to rules that are constants of them."""
-    right = residuals._fed
+    """An engine whose twins with residuals hand outputs to rules that are constants of them."""
+    right = residuals._of_twin
 
-    def fed(op, rule, count):
+    def of_twin(op, rule, count):
         made = right(op, rule, count)
         return Rule(lambda g, y, *rest: made.fn(g, [*map(_detached, y)], *rest), made.names)
 
-    with mock.patch.object(residuals, "_fed", fed):
+    with mock.patch.object(residuals, "_of_twin", of_twin):
         yield
 
 

@@ -29,8 +29,8 @@ def test_batched_cotangents_are_a_map_and_the_error_says_so():
     x, _ = leaves()
     with pytest.raises(NotImplementedError, match=r"mg.func.vmap\(lambda g"):
         mg.grad(x * x, x, mg.eye(2), is_grads_batched=True)
-    _, pull = mg.func.vjp(lambda x: x * x, x)
-    assert mg.func.vmap(pull)(mg.eye(2, dtype=x.dtype))[0].tolist() == [[2, 0], [0, 4]]
+    _, vjp_fn = mg.func.vjp(lambda x: x * x, x)
+    assert mg.func.vmap(vjp_fn)(mg.eye(2, dtype=x.dtype))[0].tolist() == [[2, 0], [0, 4]]
 
 
 @pytest.mark.parametrize("option", [{"workers": 2}, {"min_work": 0}])

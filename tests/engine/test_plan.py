@@ -1,4 +1,4 @@
-"""The function that a plan is written out to: rules fed by name, once for each pattern."""
+"""The function that a plan is written out to: rules applied by name, once for each pattern."""
 
 import inspect
 
@@ -22,23 +22,23 @@ def leaf(value):
 
 def test_a_partial_is_multiplied_by_the_cotangent_and_aligned_with_the_parents():
     node = planned(mg.mul, leaf([2.0]), leaf([3.0]))
-    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[30.0], [20.0]]
+    assert [c.tolist() for c in node.plan.vjp(np.array([10.0]), node.saved)] == [[30.0], [20.0]]
 
 
 def test_only_the_inputs_that_need_a_gradient_get_one():
     node = planned(mg.mul, mg.tensor([2.0]), leaf([3.0]))
-    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[20.0]]
+    assert [c.tolist() for c in node.plan.vjp(np.array([10.0]), node.saved)] == [[20.0]]
 
 
 def test_a_complex_cotangent_meets_the_conjugate_of_the_partial():
     node = planned(mg.mul, leaf([1.0 + 0j]), leaf([2.0 + 3.0j]))
-    (ga, _) = node.plan.pull(np.array([1.0 + 1.0j]), node.saved)
+    (ga, _) = node.plan.vjp(np.array([1.0 + 1.0j]), node.saved)
     assert ga.tolist() == [(1.0 + 1.0j) * (2.0 - 3.0j)]
 
 
 def test_what_is_saved_may_be_any_iterable():
     node = planned(mg.mul, leaf([2.0]), leaf([3.0]))
-    (ga, _) = node.plan.pull(np.array([10.0]), iter(node.saved))
+    (ga, _) = node.plan.vjp(np.array([10.0]), iter(node.saved))
     assert ga.tolist() == [30.0]
 
 
@@ -63,7 +63,7 @@ def test_a_rule_may_be_the_method_of_an_object():
     op = Primitive(lambda a, b: a + b, "ruled_by_a_method", ["a", "b"])
     op.vjp("a")(Rules().second)
     node = planned(op, leaf([1.0]), mg.tensor([7.0]))
-    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[7.0]]
+    assert [c.tolist() for c in node.plan.vjp(np.array([10.0]), node.saved)] == [[7.0]]
 
 
 def test_a_joint_rule_that_returns_too_few_gradients_is_an_error():
@@ -140,7 +140,7 @@ def test_a_shortcut_for_an_unknown_input_is_refused(product):
 def test_the_source_of_what_is_generated_for_a_plan_can_be_read(pattern):
     plan = mg.mul.plan_for(pattern)
     needed = [f"g * v{i}" for i in range(len(plan.slots))]
-    assert f"return [{', '.join(needed)}]" in inspect.getsource(plan.pull)
+    assert f"return [{', '.join(needed)}]" in inspect.getsource(plan.vjp)
     assert inspect.getsource(plan.save).startswith("def save(arrays")
 
 
@@ -162,9 +162,9 @@ def test_a_plan_serves_its_call_where_another_thread_clears_the_plans_meanwhile(
 def test_a_rule_that_is_one_quotient_or_negative_is_written_into_the_plan():
     a, b = leaf([6.0]), leaf([2.0])
     quotient, difference = planned(mg.div, a, mg.tensor([2.0])), planned(mg.sub, a, b)
-    assert "return [g / v0]" in inspect.getsource(quotient.plan.pull)
-    assert "return [g, -g]" in inspect.getsource(difference.plan.pull)
-    assert [c.tolist() for c in quotient.plan.pull(np.array([10.0]), quotient.saved)] == [[5.0]]
+    assert "return [g / v0]" in inspect.getsource(quotient.plan.vjp)
+    assert "return [g, -g]" in inspect.getsource(difference.plan.vjp)
+    assert [c.tolist() for c in quotient.plan.vjp(np.array([10.0]), quotient.saved)] == [[5.0]]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_partial_that_is_a_quotient_or_a_negative_keeps_its_meaning(partial, e
     op = Primitive(lambda a, b: a + 0 * b, "scaled_by_words", ["a", "b"], kind="elementwise")
     op.partial("a")(partial)
     node = planned(op, leaf([3.0]), mg.tensor([2.0]))
-    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[expected]]
+    assert [c.tolist() for c in node.plan.vjp(np.array([10.0]), node.saved)] == [[expected]]
 
 
 def test_the_partial_of_an_elementwise_op_may_be_given_later():

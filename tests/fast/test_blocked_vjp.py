@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.engine import contributions
 from minigrad.engine.registry import op as registry
-from minigrad.fast.blocked_vjp import MOST, LargePull, PutOff, Sum
+from minigrad.fast.blocked_vjp import MOST, BlockedVjp, PutOff, Sum
 from minigrad.ops import blocked as pieces
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
@@ -26,16 +26,16 @@ def same(a, b):
 def large_node(name, dtype="float64"):
     args, params = enlarged_sample(name, dtype)
     y = getattr(registry, name)(*args, **params)
-    if y.node is None or y.node.plan.pull_large is None or y.dtype.kind == "c":
+    if y.node is None or y.node.plan.blocked_vjp is None or y.dtype.kind == "c":
         pytest.skip("its rules compute nothing real in blocks")
     return y.node
 
 
 def put_off(node, g, held=None):
     """{vertex: what is put off} of the contributions of a node for the cotangent g."""
-    pull, saved = node.plan.pull_large, [*node.saved]
+    vjp, saved = node.plan.blocked_vjp, [*node.saved]
     later = {
-        i: pull.put_off(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)
+        i: vjp.put_off(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)
     }
     return {i: c for i, c in later.items() if c is not None}
 
@@ -55,8 +55,8 @@ def test_contributions_of_a_cotangent_that_was_put_off_are_those_of_one_made(nam
     with np.errstate(all="ignore"):
         node = large_node(name, dtype)
         g, made = product_put_off(node)
-        pull = node.plan.pull_large
-        found, expected = pull(pull.received(g), node.saved), pull(made, node.saved)
+        vjp = node.plan.blocked_vjp
+        found, expected = vjp(vjp.received(g), node.saved), vjp(made, node.saved)
     for a, b in zip(found, expected, strict=True):
         assert (a is b is None) or same(a, b)
 
@@ -66,7 +66,7 @@ def test_a_contribution_put_off_is_made_later_with_the_same_bits(name, small):
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = rng.standard_normal(node.shape).astype(node.dtype)
-        expected = node.plan.pull_large(g, node.saved)
+        expected = node.plan.blocked_vjp(g, node.saved)
         for i, c in put_off(node, g).items():
             assert same(c.made(), expected[i])
 
@@ -76,7 +76,7 @@ def test_one_number_everywhere_is_put_off_with_the_bits_of_an_array_of_it(name, 
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = np.broadcast_to(np.array(0.7, node.dtype), node.shape)
-        expected = node.plan.pull_large(np.array(g), node.saved)
+        expected = node.plan.blocked_vjp(np.array(g), node.saved)
         for i, c in put_off(node, g).items():
             assert same(c.made(), expected[i])
 
@@ -133,15 +133,15 @@ def test_all_engines_agree_bit_for_bit(name, small, monkeypatch):
     for engine in ("parallel", "tape"):
         for a, b in zip(found, gradients(PROGRAMS[name], x, z, engine=engine), strict=True):
             assert same(a, b)
-    monkeypatch.setattr(LargePull, "put_off", lambda *args: None)
+    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: None)
     for a, b in zip(found, gradients(PROGRAMS[name], x, z), strict=True):
         assert same(a, b)
 
 
 def put_offs(monkeypatch):
     """The list of all that is put off from now on."""
-    made, method = [], LargePull.put_off
-    monkeypatch.setattr(LargePull, "put_off", lambda *args: made.append(method(*args)) or made[-1])
+    made, method = [], BlockedVjp.put_off
+    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: made.append(method(*args)) or made[-1])
     return made
 
 
@@ -160,7 +160,7 @@ def test_a_leaf_that_is_used_often_holds_no_more_than_a_few_arrays(small, monkey
 
     (found,) = gradients(products, x)
     assert made.count(None) == 1  # from then on there is an array to add to
-    monkeypatch.setattr(LargePull, "put_off", lambda *args: None)
+    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: None)
     assert same(found, gradients(products, x)[0])
 
 
@@ -234,7 +234,7 @@ def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
 
 def test_nothing_is_put_off_while_someone_listens(small, monkeypatch):
     made = []
-    monkeypatch.setattr(contributions, "pull_large", lambda *args: made.append(args))
+    monkeypatch.setattr(contributions, "blocked_vjp", lambda *args: made.append(args))
     x = mg.tensor(rng.standard_normal((20, 30)), requires_grad=True)
     with mg.profile():
         (mg.tanh(x) * 2.0).sum().backward()

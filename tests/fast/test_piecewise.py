@@ -19,7 +19,7 @@ def value_and_contributions(op, args, params):
     if y.node is None:
         return y.numpy(), []
     g = np.random.default_rng(2).standard_normal(y.shape).astype(y.dtype)
-    return y.detach().numpy(), y.node.plan.pull(g, y.node.saved)
+    return y.detach().numpy(), y.node.plan.vjp(g, y.node.saved)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -31,10 +31,8 @@ def test_blocks_give_the_bits_of_one_piece(name, dtype, request):
         y, contributions = value_and_contributions(op, args, params)
         request.getfixturevalue("small")
         for plan in op.plans.values():
-            if "NOTABLE" in plan.pull.__globals__:
-                request.getfixturevalue("monkeypatch").setitem(
-                    plan.pull.__globals__, "NOTABLE", 128
-                )
+            if "NOTABLE" in plan.vjp.__globals__:
+                request.getfixturevalue("monkeypatch").setitem(plan.vjp.__globals__, "NOTABLE", 128)
         again, found = value_and_contributions(op, args, params)
     assert y.dtype == again.dtype and np.array_equal(y, again, equal_nan=y.dtype.kind in "fc")
     for a, b in zip(contributions, found, strict=True):
@@ -48,12 +46,12 @@ def test_a_cotangent_that_repeats_gives_the_bits_of_an_array_full_of_it(name, re
     op = getattr(registry, name)
     with np.errstate(all="ignore"):
         y = op(*args, **params)
-        if y.node is None or y.node.plan.pull_large is None:
+        if y.node is None or y.node.plan.blocked_vjp is None:
             pytest.skip("its rules compute nothing in blocks")
         shape = {"along rows": (7, 1), "along columns": y.shape[1:]}.get(repeats, ())
         g = np.broadcast_to(rng.standard_normal(shape).astype(y.dtype), y.shape)
-        pull = y.node.plan.pull_large
-        found, whole = [pull(seed, y.node.saved) for seed in (g, np.array(g))]
+        vjp = y.node.plan.blocked_vjp
+        found, whole = [vjp(seed, y.node.saved) for seed in (g, np.array(g))]
     for a, b in zip(found, whole, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=True)
 

@@ -107,13 +107,13 @@ def test_jacobians_are_recorded_for_tensors_tracked_outside():
     assert w.grad.tolist() == [2, 2]
 
 
-def test_a_pull_can_be_differentiated_after_its_level_has_ended():
-    """vjp's pull is linear in g: its derivative is the pull itself, not zero."""
-    y, pull = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
-    g = grad(lambda g: (pull(g)[0] * g).sum())(mg.tensor([1.0, 1.0]))
+def test_a_vjp_can_be_differentiated_after_its_level_has_ended():
+    """The function that vjp returns is linear: its derivative is itself, not zero."""
+    y, vjp_fn = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    g = grad(lambda g: (vjp_fn(g)[0] * g).sum())(mg.tensor([1.0, 1.0]))
     assert g.tolist() == [4, 8]
-    assert jvp(lambda g: pull(g)[0], (y,), (y,))[1].tolist() == [2, 16]
-    assert vmap(lambda g: pull(g)[0])(np.eye(2)).tolist() == [[2, 0], [0, 4]]
+    assert jvp(lambda g: vjp_fn(g)[0], (y,), (y,))[1].tolist() == [2, 16]
+    assert vmap(lambda g: vjp_fn(g)[0])(np.eye(2)).tolist() == [[2, 0], [0, 4]]
 
 
 def test_columns_of_a_jacobian_are_of_one_function_though_it_draws():

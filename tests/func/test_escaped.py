@@ -152,6 +152,6 @@ def test_other_threads_compute_on_while_a_transform_runs():
     assert func.grad(loss)(mg.ones(2)).tolist() == [2, 4]
 
 
-def test_the_pull_of_vjp_may_be_called_in_another_thread():
-    _, pull = func.vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
-    assert in_a_thread(pull)(mg.ones(2))[0].tolist() == [2, 4]
+def test_the_function_of_vjp_may_be_called_in_another_thread():
+    _, vjp_fn = func.vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    assert in_a_thread(vjp_fn)(mg.ones(2))[0].tolist() == [2, 4]

@@ -188,10 +188,10 @@ def test_a_tensor_from_outside_that_vjp_writes_and_returns_can_be_pulled_back():
         seen[...] = v * v
         return seen
 
-    y, pull = func.vjp(f, X)
+    y, vjp_fn = func.vjp(f, X)
     seen[...] = 7
     np.testing.assert_array_equal(y.numpy(), X.numpy() ** 2)
-    np.testing.assert_array_equal(pull(mg.ones(3))[0].numpy(), 2 * X.numpy())
+    np.testing.assert_array_equal(vjp_fn(mg.ones(3))[0].numpy(), 2 * X.numpy())
 
 
 def test_what_grad_writes_to_a_tensor_of_the_transform_around_it_is_differentiated_by_that():

@@ -155,10 +155,10 @@ def test_grad_of_grad_through_a_tracked_argument():
 
 
 def test_vjp_can_be_pulled_back_more_than_once():
-    y, pull = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    y, vjp_fn = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
     assert y.tolist() == [1, 4]
-    assert pull(np.array([1.0, 0.0]))[0].tolist() == [2, 0]
-    assert pull(np.array([0.0, 1.0]))[0].tolist() == [0, 4]
+    assert vjp_fn(np.array([1.0, 0.0]))[0].tolist() == [2, 0]
+    assert vjp_fn(np.array([0.0, 1.0]))[0].tolist() == [0, 4]
 
 
 def test_grad_takes_trees_and_auxiliary_results():

@@ -46,7 +46,7 @@ def rule_of(entry: Primitive):
 
     def rule(g, *values):
         given = known | dict(zip(arrays, values, strict=True))
-        return plan.feed((g, *[given[name] for name in plan.names]))
+        return plan.apply_rules((g, *[given[name] for name in plan.names]))
 
     return rule, 1 + len(arrays)
 

@@ -192,11 +192,11 @@ def test_inside_transforms_the_derivatives_are_right():
     func = mg.func
 
     def every(fn):
-        y, pull = func.vjp(fn, x)
+        y, vjp_fn = func.vjp(fn, x)
         return [
             func.grad(lambda x: fn(x, power=3).sum())(x),
             y,
-            *pull(t),
+            *vjp_fn(t),
             *func.jvp(fn, (x,), (t,)),
             func.vmap(fn)(x),
             func.vmap(func.grad(fn))(x),

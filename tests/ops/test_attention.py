@@ -155,20 +155,20 @@ def test_vmap_drops_other_weights_in_each_example_and_the_same_in_forward_and_ba
         mg.manual_seed(2)
         return (mapped(x) * g).sum()
 
-    (pulled,) = mg.grad(value(leaf), [leaf])
+    (gradients,) = mg.grad(value(leaf), [leaf])
     t, h = rng.standard_normal(y.shape), 1e-6
     slope = (value(x + t * h).item() - value(x - t * h).item()) / (2 * h)
-    assert (pulled.numpy() * t).sum() == pytest.approx(slope, rel=1e-6)
+    assert (gradients.numpy() * t).sum() == pytest.approx(slope, rel=1e-6)
 
 
 def test_cotangents_mapped_alone_meet_the_mask_of_the_one_forward():
     q, k, v = leaves((5, 4), (6, 4), (6, 3))
     mg.manual_seed(4)
-    y, pull = vjp(lambda q: attention(q, k.detach(), v.detach(), dropout_p=0.5, block_size=2), q)
+    y, vjp_fn = vjp(lambda q: attention(q, k.detach(), v.detach(), dropout_p=0.5, block_size=2), q)
     gs = rng.standard_normal((3, *y.shape))
-    mapped = vmap(lambda g: pull(g)[0])(gs).numpy()
+    mapped = vmap(lambda g: vjp_fn(g)[0])(gs).numpy()
     for g, found in zip(gs, mapped, strict=True):
-        np.testing.assert_allclose(found, pull(mg.tensor(g))[0].numpy(), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found, vjp_fn(mg.tensor(g))[0].numpy(), rtol=1e-10, atol=1e-12)
 
 
 def test_dropout_in_blocks_keeps_no_array_of_all_weights():
@@ -217,8 +217,8 @@ def test_vmap_gives_each_example_what_it_gets_alone(own_mask, kind):
     np.testing.assert_allclose(mapped.numpy(), alone.numpy(), rtol=1e-10, atol=1e-12)
     g = rng.standard_normal(alone.shape)
     xs = [q, k, v, masks] if kind == "added" else [q, k, v]
-    pulled = mg.grad(mapped, xs, g, retain_graph=True)  # both may share the node of masks[0]
-    for a, b in zip(pulled, mg.grad(alone, xs, g), strict=True):
+    gradients = mg.grad(mapped, xs, g, retain_graph=True)  # both may share the node of masks[0]
+    for a, b in zip(gradients, mg.grad(alone, xs, g), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
 
 

@@ -263,8 +263,8 @@ def _under_vmap(
     def both(*arrays: Any) -> tuple:
         # `places` begins with what gradients are taken by
         count, others = len(function.positions), arrays[len(function.positions) : n]
-        ys, pull = func.vjp(lambda *ts: call((*ts, *others)), *arrays[:count])
-        return ys, pull(arrays[n:])
+        ys, vjp_fn = func.vjp(lambda *ts: call((*ts, *others)), *arrays[:count])
+        return ys, vjp_fn(arrays[n:])
 
     tensors = [Tensor(x) for x in given]
     with warnings.catch_warnings():

@@ -39,9 +39,9 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
     gs, ts = ([Tensor(a) for a in arrays] for arrays in (vs, us))
     mapped = func.vmap(lambda *xs: tuple(function.call(xs)))
 
-    def pull(*xs: Any) -> tuple:
-        ys, pull = func.vjp(lambda *xs: tuple(function.call(xs)), *xs)
-        return ys, pull(tuple(gs))
+    def vjp_fn(*xs: Any) -> tuple:
+        ys, vjp_fn = func.vjp(lambda *xs: tuple(function.call(xs)), *xs)
+        return ys, vjp_fn(tuple(gs))
 
     def push(*xs: Any) -> tuple:
         return func.jvp(lambda *xs: tuple(function.call(xs)), xs, tuple(ts))
@@ -50,7 +50,7 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
         return tuple([Tensor(np.stack([as_array(a)] * len(examples))) for a in arrays])
 
     def all_pairs() -> Compared:
-        found = func.vmap(func.vmap(pull))(*[x[None] for x in xs])
+        found = func.vmap(func.vmap(vjp_fn))(*[x[None] for x in xs])
         yield "vmap of vmap, value", [y[0] for y in found[0]], values
         yield "vmap of vmap, gradient", [g[0] for g in found[1]], pulled
         yield "vjp of vmap, gradient", func.vjp(mapped, *xs)[1](batch(gs)), pulled
@@ -60,7 +60,7 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
     def of_jvp() -> Compared:
         # <v, J u> = <Jᵀv, u>, and so are their gradients
         one = [Tensor(x) for x in function.xs]
-        expected = func.vjp(lambda *xs: pull(*xs)[1], *one)[1](tuple(ts))
+        expected = func.vjp(lambda *xs: vjp_fn(*xs)[1], *one)[1](tuple(ts))
         found = func.vjp(lambda *xs: push(*xs)[1], *one)[1](tuple(gs))
         yield "vjp of jvp, gradient", [g[None] for g in found], [[as_array(g) for g in expected]]
         # J u is linear in u: its gradient by u is Jᵀ v

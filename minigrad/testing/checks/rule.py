@@ -40,8 +40,8 @@ def k9(case: Case) -> int:
     held = {id(owner_of(x)) for x in [*held, *values, *vs, *arrays_of(seeds)]}
     seen = []
 
-    def pull(node: Any, g: Any, plan: Any) -> list:
-        contributions = serial.pull_arrays(node, g, plan)
+    def vjp(node: Any, g: Any, plan: Any) -> list:
+        contributions = serial.array_vjp(node, g, plan)
         for name, parent, c in zip(needed_names(node), node.parents, contributions, strict=True):
             if c is not None:
                 inspect(node, name, parent, g, c)
@@ -51,7 +51,7 @@ def k9(case: Case) -> int:
         return contributions
 
     order = backward_order(seeds)
-    serial.run(order, Pass(order, seeds, lambda place, g: None), pull)
+    serial.run(order, Pass(order, seeds, lambda vertex, g: None), vjp)
     if not seen:
         raise DoesNotApply("every rule returns None: the gradient is zero everywhere")
     for what, owner in seen:

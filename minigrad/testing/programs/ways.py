@@ -63,8 +63,8 @@ def _replaced(s: Subject) -> None:
 
 
 def _func_vjp(s: Subject) -> None:
-    ys, pull = mg.func.vjp(lambda *xs: tuple(s.function.call(xs)), *map(Tensor, s.xs))
-    _near([as_array(g) for g in pull(tuple(map(Tensor, s.vs)))], s.gradients, "func.vjp")
+    ys, vjp_fn = mg.func.vjp(lambda *xs: tuple(s.function.call(xs)), *map(Tensor, s.xs))
+    _near([as_array(g) for g in vjp_fn(tuple(map(Tensor, s.vs)))], s.gradients, "func.vjp")
 
 
 def _forward(s: Subject) -> None:
@@ -120,12 +120,12 @@ def _vmapped(s: Subject) -> None:
     batches = [Tensor(np.stack(pair)) for pair in zip(*points, strict=True)]
     vs = tuple(map(Tensor, s.vs))
 
-    def pull(*xs: Any) -> tuple:
+    def vjp_fn(*xs: Any) -> tuple:
         return mg.func.vjp(lambda *xs: tuple(s.function.call(xs)), *xs)[1](vs)
 
     with _refusals(), warnings.catch_warnings():
         warnings.simplefilter("ignore", mg.func.VmapWarning)
-        found = [as_array(g) for g in mg.func.vmap(pull)(*batches)]
+        found = [as_array(g) for g in mg.func.vmap(vjp_fn)(*batches)]
         for k in range(2):
             _near([g[k] for g in found], s.function.vjp(points[k], s.vs), f"vmap, example {k}")
 
