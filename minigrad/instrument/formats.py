@@ -55,7 +55,8 @@ _VERSIONS = {
     # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source;
     # 1.5: samples, kept, came
     EVENTS: (1, 5),
-    GRAPH: (1, 2),  # 1.1: FLOPs, checks against finite differences; 1.2: untracked inputs
+    # 1.1: FLOPs, checks against finite differences; 1.2: untracked inputs; 1.3: histograms
+    GRAPH: (1, 3),
 }
 MAX_GRAPH_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 20

@@ -15,6 +15,8 @@ from ..engine.versions import owner_of
 from .formats import cotangents_of
 
 SMALL = 16  # elements up to which the numbers themselves are kept
+BINS = 24  # of a histogram
+SAMPLED = 65_536  # elements that a histogram looks at
 
 
 def norm(g: Any) -> tuple[float | None, str | None]:
@@ -56,6 +58,42 @@ def small_values(x: Any) -> list[float | str] | None:
         return None
     numbers = array_module(x).asarray(x).astype(np.float64).ravel().tolist()
     return [number if math.isfinite(number) else str(number) for number in numbers]
+
+
+def histogram(x: Any) -> dict[str, Any] | None:
+    """{"least", "most", "counts"} of the finite numbers of a real array of more than SMALL.
+
+    Of an array of more than SAMPLED elements it counts evenly spaced ones.
+    """
+    x = raw(x)
+    if x.size <= SMALL or x.dtype.kind in "cOUS":
+        return None
+    # an odd step, so that it visits every column of a matrix with 2ⁿ of them
+    numbers = x.ravel()[:: (x.size - 1) // SAMPLED + 1 | 1].astype(np.float64)
+    xp = array_module(numbers)
+    numbers = numbers[xp.isfinite(numbers)]
+    if not numbers.size:
+        return None
+    least, most = float(numbers.min()), float(numbers.max())
+    counts, _ = xp.histogram(numbers, BINS, (least, most))
+    return {"least": least, "most": most, "counts": counts.tolist()}
+
+
+def not_finite(x: Any) -> str | None:
+    """ "nan" or "inf" where an array holds such a number."""
+    x = raw(x)
+    xp = array_module(x)
+    if x.dtype.kind in "OUS" or bool(xp.isfinite(x).all()):
+        return None
+    return "nan" if bool(xp.isnan(x).any()) else "inf"
+
+
+def spread(x: Any) -> dict[str, Any]:
+    """{"histogram", "nonfinite"} of an array's numbers, as far as there is something to say."""
+    if x is None:  # the leaf's tensor has gone
+        return {}
+    told = {"histogram": histogram(x), "nonfinite": not_finite(x)}
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def arrived(c: Any, shape: tuple, dtype: Any) -> Any:

@@ -25,7 +25,7 @@ from ..tensor_api.tensor import Tensor
 from . import formats
 from .graph_dump import Known, document_of, named
 from .notebook import viewer_forms
-from .numbers import arrived, norm, small_values
+from .numbers import arrived, norm, small_values, spread
 from .untracked import UntrackedInputs
 
 
@@ -44,6 +44,8 @@ class _Pass:
                     self.records[node.number]["check"] = checks.badge(node)
         self.order = order
         self.leaves = [(leaf, _grad_of(leaf)) for leaf in order if leaf.__class__ is Leaf]
+        for leaf, _ in self.leaves:
+            self.records[leaf.number] |= spread(leaf.tensor())
         self.thread = identity()
         self.steps: list[dict[str, Any]] = []
         self.workers: dict[int, int] = {}
@@ -72,7 +74,7 @@ class _Pass:
             if after is before or after is None:
                 continue  # the pass gave this leaf nothing, or was one of mg.grad
             record = self.records[leaf.number]
-            record["grad"] = _numbers(after)
+            record["grad"] = {**_numbers(after), **spread(after)}
             if before is not None:
                 record["grad_before"] = _numbers(before)
         self.document["backward"] = {

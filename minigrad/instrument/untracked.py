@@ -12,7 +12,7 @@ from ..backends.device import device_of
 from ..engine.tensor import raw
 from ..tensor_api.tensor import Tensor
 from .graph_dump import array_record
-from .numbers import small_values
+from .numbers import small_values, spread
 
 
 class UntrackedInputs:
@@ -74,6 +74,7 @@ class UntrackedInputs:
             "params": {},
             "formula": "",
             "requires_grad": False,
+            **spread(array),
         }
         values = small_values(array)
         if number in self._sources:

@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from minigrad.instrument.numbers import SMALL, arrived, norm, owner, small_values
+from minigrad.instrument.numbers import (
+    SMALL,
+    arrived,
+    histogram,
+    norm,
+    not_finite,
+    owner,
+    small_values,
+)
 
 
 def test_the_norm_is_formed_in_double_precision():
@@ -61,3 +69,29 @@ def test_sixteen_bit_contributions_are_summed_in_float32():
 def test_a_view_has_the_owner_of_its_memory():
     x = np.zeros((4, 4))
     assert owner(x[1:, ::2].T) is owner(x) is not owner(x.copy())
+
+
+def test_a_histogram_counts_every_finite_number_in_bins_of_one_width():
+    x = np.concatenate([np.repeat(np.arange(24), 10), [np.nan, np.inf]]).astype(np.float32)
+    found = histogram(x)
+    assert (found["least"], found["most"]) == (0.0, 23.0)
+    assert found["counts"] == [10] * 24
+
+
+def test_a_histogram_of_a_large_array_sees_each_column():
+    x = np.zeros((1 << 10, 1 << 10))
+    x[:, 5] = 1.0
+    found = histogram(x)
+    assert sum(found["counts"]) <= 65_536
+    assert abs(found["counts"][-1] / sum(found["counts"]) - 1 / 1024) < 2e-4
+
+
+def test_few_numbers_and_texts_have_no_histogram():
+    assert histogram(np.ones(16)) is None
+    assert histogram(np.full(20, np.nan)) is None
+
+
+def test_what_is_not_finite_is_told_nan_before_inf():
+    assert not_finite(np.array([1.0, np.inf])) == "inf"
+    assert not_finite(np.array([np.nan, np.inf])) == "nan"
+    assert not_finite(np.array([1, 2])) is None

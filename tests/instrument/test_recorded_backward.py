@@ -123,3 +123,21 @@ def test_a_dump_without_backward_names_tensors_and_tells_the_root():
     b = a * 3
     document = graph_dict(b, {"a": a, "b": b})
     assert named(document, "a")["values"] == [2.0] and named(document, "b")["values"] == [6.0]
+
+
+def test_a_parameter_tells_how_its_values_and_its_gradient_are_spread():
+    w = mg.tensor(np.arange(100.0), requires_grad=True)
+    with mg.record_backward() as record:
+        (w * w).sum().backward()
+    (leaf,) = [node for node in record.graph["nodes"] if node["kind"] != "op"]
+    assert (leaf["histogram"]["least"], leaf["histogram"]["most"]) == (0.0, 99.0)
+    assert (leaf["grad"]["histogram"]["least"], leaf["grad"]["histogram"]["most"]) == (0.0, 198.0)
+    assert "nonfinite" not in leaf
+
+
+def test_a_parameter_that_holds_nan_says_so():
+    w = mg.tensor(np.array([1.0, np.nan]), requires_grad=True)
+    with mg.record_backward() as record:
+        (w * 2.0).sum().backward()
+    (leaf,) = [node for node in record.graph["nodes"] if node["kind"] != "op"]
+    assert leaf["nonfinite"] == "nan"

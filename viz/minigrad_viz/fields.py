@@ -12,11 +12,12 @@ from typing import Any
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Array, Check, Gradient, Numbers, Site
+from minigrad_viz.graph import Array, Check, Gradient, Histogram, Numbers, Site
 
 _LONGEST_TEXT = 4096  # of a text kept in memory; writers cut further
 _LARGEST = 2**63 - 1
 _MOST_NUMBERS = 16
+_MOST_BINS = 64
 _VERDICTS = ("right", "wrong", "unsure", "skipped")
 _NOT_FINITE = ("nan", "inf", "-inf")
 
@@ -78,6 +79,18 @@ def gradient(value: Any) -> Gradient:
         norm=optional(value, "grad_norm", number, None, "a gradient"),
         nonfinite=optional(value, "nonfinite", text, None, "a gradient"),
         values=optional(value, "values", numbers, None, "a gradient"),
+        histogram=optional(value, "histogram", histogram, None, "a gradient"),
+    )
+
+
+def histogram(value: Any) -> Histogram:
+    counts = value.get("counts") if isinstance(value, dict) else None
+    if not isinstance(counts, list) or len(counts) > _MOST_BINS or not all(map(is_count, counts)):
+        raise TypeError(f"an object with least, most and counts of at most {_MOST_BINS} bins")
+    return Histogram(
+        least=field(value, "least", number, "a histogram"),
+        most=field(value, "most", number, "a histogram"),
+        counts=tuple(counts),
     )
 
 

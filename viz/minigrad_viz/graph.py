@@ -20,12 +20,22 @@ Numbers = tuple[float | str, ...]  # of a small array, row by row; "nan", "inf",
 
 
 @dataclass(slots=True)
+class Histogram:
+    """How the finite numbers of an array are spread: `counts` of bins between two ends."""
+
+    least: float
+    most: float
+    counts: tuple[int, ...]
+
+
+@dataclass(slots=True)
 class Gradient:
     """What is known of a gradient: its 2-norm, "nan" or "inf" if it holds one, a few numbers."""
 
     norm: float | None
     nonfinite: str | None
     values: Numbers | None = None
+    histogram: Histogram | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +88,8 @@ class Node:
     tracked: bool = True  # False: an input that no gradient flows to
     source: str = ""  # the op outside of the graph that made such an input
     beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
+    histogram: Histogram | None = None  # of a leaf's values
+    nonfinite: str | None = None  # "nan" or "inf" where they hold one
     rule: str = ""  # what a node of the backward computes
     twin: int | None = None  # the node of the forward whose rule it is
 

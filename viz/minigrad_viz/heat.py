@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from minigrad_viz.collapse import Group
 from minigrad_viz.critical import critical_path
 from minigrad_viz.errors import ViewerError
-from minigrad_viz.graph import Graph
+from minigrad_viz.graph import Graph, Node
 from minigrad_viz.wording import (
     byte_text,
     count_of,
@@ -78,10 +78,15 @@ def share_of(value: float, most: float) -> float:
 
 
 def troubled(graph: Graph) -> set[int]:
-    """Nodes whose cotangent, and leaves whose .grad, held NaN or Inf."""
+    """Nodes whose values, cotangent or .grad held NaN or Inf."""
     steps = graph.backward.steps if graph.backward else []
-    grads = {at for at, node in enumerate(graph.nodes) if node.grad and node.grad.nonfinite}
-    return grads | {step.node for step in steps if step.nonfinite is not None}
+    found = {at for at, node in enumerate(graph.nodes) if _holds_nan(node)}
+    return found | {step.node for step in steps if step.nonfinite is not None}
+
+
+def _holds_nan(node: Node) -> bool:
+    words = any(isinstance(value, str) for value in node.values or ())  # numbers are finite
+    return words or node.nonfinite is not None or bool(node.grad and node.grad.nonfinite)
 
 
 def _node_values(graph: Graph, by: str) -> list[float | None]:

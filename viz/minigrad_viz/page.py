@@ -10,7 +10,7 @@ from typing import Any
 from minigrad_viz.checks import check_words, error_text
 from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import finite, json_in_script, shown, xml
-from minigrad_viz.graph import Array, Check, Gradient, Graph, Node, Step
+from minigrad_viz.graph import Array, Check, Gradient, Graph, Histogram, Node, Step
 from minigrad_viz.picture import summary_text
 from minigrad_viz.repeats import Repeat, find_repeats
 from minigrad_viz.wording import array_text, byte_text, site_text
@@ -121,6 +121,9 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "root": root,
         "still": not node.tracked,
         "source": shown(node.source, 60),
+        "spread": _histogram(node.histogram),
+        "gradSpread": node.grad and _histogram(node.grad.histogram),
+        "bad": node.nonfinite and shown(node.nonfinite, 8),
         "rule": shown(node.rule, 80),
         "twin": node.twin,
     }
@@ -146,6 +149,13 @@ def _gradient(gradient: Gradient | None) -> list[Any] | None:
         return None
     bad = None if gradient.nonfinite is None else shown(gradient.nonfinite, 8)
     return [finite(gradient.norm), bad, gradient.values and list(gradient.values)]
+
+
+def _histogram(found: Histogram | None) -> list[Any] | None:
+    """[least, most, counts]."""
+    if found is None:
+        return None
+    return [finite(found.least), finite(found.most), list(found.counts)]
 
 
 def _array(array: Array) -> str:

@@ -24,6 +24,7 @@ from minigrad_viz.fields import (
     described,
     field,
     gradient,
+    histogram,
     is_count,
     is_whole,
     list_field,
@@ -176,6 +177,8 @@ def _node(record: Any, at: int) -> Node:
         check=optional(record, "check", check, None, where),
         tracked=optional(record, "requires_grad", truth, True, where),
         source=optional(record, "source", text, "", where),
+        histogram=optional(record, "histogram", histogram, None, where),
+        nonfinite=optional(record, "nonfinite", text, None, where),
     )
 
 

@@ -13,7 +13,8 @@ function explained(box) {
   if (known) what.push(`${scale[0]}: ${scale[1](box.value)}`);
   if (node.still && !box.group) what.push("dashed: no gradient flows here");
   if (box.root) what.push("double rim: a result, from which backward starts");
-  if (box.bad) what.push("⚠: a gradient here holds NaN or Inf");
+  const trouble = box.members.map(troubleOf).find(Boolean);
+  if (trouble) what.push(`⚠: ${trouble === "values" ? "values" : "a gradient"} here: NaN or Inf`);
   if (box.badge) what.push(`${box.badge.text}: finite differences say ${box.badge.verdict}`);
   if (box.critical) what.push("on the critical path of backward");
   if (app.stepping) what.push(...explainedStep(box));
@@ -27,8 +28,16 @@ function explainedStep(box) {
   const held = box.members.reduce((sum, one) =>
     sum + (graph.released && recording.done(one, n) ? 0 : recording.held[one]), 0);
   if (held) words.push(`upper right: keeps ${byteText(held)} for its rule`);
-  if (box.group) return words;
+  if (box.group) return [...words, "bar: the part of its steps that has run"];
   const all = recording.nodes[at].due.length, left = recording.pending(at, n);
-  if (all) words.push(`circle: waits for ${left} of ${countText(all, "contribution")}`);
+  if (all && left) words.push(`circle: waits for ${left} of ${countText(all, "contribution")}`);
+  else if (all && graph.nodes[at].kind !== "op") words.push("tick: its gradient is complete");
+  if (all > 1) words.push("＋ where one arrives: it is added to what is there");
+  if (recording.done(at, n)) words.push(`coloured: worker ${workerOf(recording, at)} ran its rule`);
+  else if (all && graph.nodes[at].kind !== "op") words.push("filled: the part that has arrived");
   return words;
+}
+
+function workerOf(recording, at) {
+  return recording.steps[recording.stepOf(at)].worker;
 }

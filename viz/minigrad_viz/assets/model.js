@@ -186,7 +186,8 @@ function linesOf({ members: [at], frame }, stepping) {
 // What a search finds a node by: all that its box may show.
 function wordsOf(at) {
   const node = graph.nodes[at], kind = node.name || node.op ? "" : KIND_WORD[node.kind];
-  return [node.op, node.name, node.scope, node.site, node.text, node.source, kind, node.note,
+  const title = titleOf(node, { group: homes[at] });
+  return [title, node.op, node.name, node.scope, node.site, node.text, node.source, kind, node.note,
     ...node.outputs, "#" + node.id].filter(Boolean);
 }
 
@@ -263,11 +264,14 @@ function warm(scene, by) {
   });
 }
 
-// Whether a cotangent that arrived at a node, or the .grad of a leaf, holds NaN or Inf.
-function isBad(at) {
-  const { grad } = graph.nodes[at];
-  return Boolean((stepOf.has(at) && stepOf.get(at)[7]) || (grad && grad[1]));
+// What at a node holds NaN or Inf: the cotangent that arrived, the .grad of a leaf, its values.
+function troubleOf(at) {
+  const { grad, bad, values } = graph.nodes[at];
+  if (bad || (values && values.some((value) => typeof value === "string"))) return "values";
+  return (stepOf.has(at) && stepOf.get(at)[7]) || (grad && grad[1]) ? "gradient" : "";
 }
+
+const isBad = (at) => troubleOf(at) !== "";
 
 const slackOf = new Map(graph.critical ? graph.critical.slack : []);
 

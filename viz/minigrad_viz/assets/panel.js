@@ -123,13 +123,14 @@ function showNode(app, at) {
     tag("p", words.filter(Boolean).join(" · "), "quiet"));
   if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));
-  section(node.outputs.length > 1 ? "Results" : "Result",
+  section(node.kind !== "op" ? "Array" : node.outputs.length > 1 ? "Results" : "Result",
     ...node.outputs.map((text, k) => tag("code", `${text} · ${byteText(node.bytes[k])}`)));
   section("Facts", facts([["name", node.op ? node.name : ""], ["device", node.device],
     ["value", node.values && valuesText(node.values, 16)],
     ["work", node.flops ? workText(node.flops) : ""], ...(node.params || [])]));
   if (node.check) section("Finite differences", checkText(node.check));
-  if (node.grad) section("Gradient", facts(gradientFacts(node)));
+  if (node.bad || node.spread) section("Values", ...valueRows(node));
+  section("Gradient", ...gradientRows(node));
   if (node.saved) section("Saved for backward", ...node.saved.map((text) => tag("code", text)));
   if (node.site) section("Made at", ...madeAt(node));
   if (step) section("Backward", facts(stepFacts(at, step)));
@@ -147,17 +148,62 @@ function madeAt(node) {
   return node.text ? [tag("code", node.text, "formula"), ...place] : place;
 }
 
+function valueRows({ bad, spread }) {
+  return [...(bad ? [tag("p", `⚠ ${bad === "nan" ? "NaN" : "Inf"} among them`)] : []),
+    ...(spread ? [histogram(spread, "values")] : [])];
+}
+
+function gradientRows(node) {
+  if (node.grad) return [facts(gradientFacts(node)),
+    ...(node.gradSpread ? [histogram(node.gradSpread, "gradient")] : [])];
+  const asked = node.kind !== "op" && !node.still && node.twin === undefined;
+  return asked ? [tag("p", "none was recorded: mg.record_backward() keeps it", "quiet")] : [];
+}
+
+// Bars of a histogram between its ends, as tall as their counts.
+function histogram([least, most, counts], what) {
+  const top = Math.max(1, ...counts), svg = "http://www.w3.org/2000/svg";
+  const figure = tag("figure"), bars = document.createElementNS(svg, "svg");
+  const wide = (most - least) / counts.length, all = counts.reduce((sum, n) => sum + n, 0);
+  bars.setAttribute("viewBox", `0 0 ${counts.length} 1`);
+  bars.setAttribute("preserveAspectRatio", "none");
+  counts.forEach((count, k) => {
+    const bar = document.createElementNS(svg, "rect");
+    bar.setAttribute("x", k + 0.06);
+    bar.setAttribute("y", 1 - count / top);
+    bar.setAttribute("width", 0.88);
+    bar.setAttribute("height", count / top);
+    const title = document.createElementNS(svg, "title");
+    title.textContent = `${count.toLocaleString("en")} from ${numberText(least + k * wide)} `
+      + `to ${numberText(least + (k + 1) * wide)}`;
+    bar.append(title);
+    bars.append(bar);
+  });
+  const ends = tag("p", "", "ends");
+  ends.append(tag("span", numberText(least)), tag("span", countText(all, "number")),
+    tag("span", numberText(most)));
+  bars.setAttribute("role", "img");
+  bars.setAttribute("aria-label", `histogram of ${what} from ${numberText(least)} to `
+    + `${numberText(most)}, most often near ${numberText(least + (counts.indexOf(top) + 0.5) * wide)}`);
+  figure.append(bars, ends);
+  return figure;
+}
+
 function gradientFacts({ grad: [norm, bad, values], before }) {
   return [[".grad", values ? valuesText(values, 16) : ""],
-    ["norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""],
+    ["norm", norm === null ? "" : numberText(norm)], ["holds", badWord(bad)],
     ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
 }
 
+const badWord = (bad) => (bad ? (bad === "nan" ? "NaN" : "Inf") : "");
+
+// Times count as in the step-through: from the first step on, without what recording took.
 function stepFacts(at, [, order, worker, t0, t1, contributions, norm, bad, values]) {
   const slack = slackOf.get(at);
   const room = slack ? timeText(slack) : slack === 0 ? "none: critical" : "";
   return [["step", order + 1], ["took", timeText(t1 - t0)], ["slack", room],
-    ["began at", timeText(t0)], ["worker", worker], ["contributions", contributions],
+    ["began at", timeText(app.player.recording.steps[app.player.recording.stepOf(at)].from)],
+    ["worker", worker], ["contributions", contributions],
     ["cotangent", values ? valuesText(values, 16) : ""],
-    ["gradient norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""]];
+    ["gradient norm", norm === null ? "" : numberText(norm)], ["holds", badWord(bad)]];
 }
