@@ -78,7 +78,7 @@ def test_values_that_are_nan_are_marked_at_leaves_and_parameters(dumps, open_pag
     page = open_page(document)
     titles = page.locator("#stage svg .title").all_text_contents()
     assert {"⚠ w", "⚠ x", "mul"} <= set(titles)
-    assert page.evaluate("explained(app.scene.boxes[0])").endswith("⚠: values here: NaN or Inf")
+    assert page.evaluate("explained(app.scene.boxes[0])").endswith("⚠: values here hold NaN or Inf")
     assert [box.bad for box in picture(document).boxes] == [True, True, False]
 
 
