@@ -1,6 +1,6 @@
 """Source sites: which line of the user's program is running, kept cheaply and looked up later."""
 
-import sys
+from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,16 +22,29 @@ def is_own(frame: FrameType) -> bool:
     return own
 
 
+def calling_frame(skip: int = 1) -> FrameType:
+    """The frame of the user's line that is running; the outermost one, where all are ours.
+
+    skip: how many frames are known to be the library's own. Fewer frames to look at is worth a
+    higher number: Python makes an object of each.
+    """
+    frame = _getframe(skip)
+    while True:
+        own = _known.get(frame.f_globals.get("__name__"))  # as is_own, without a call
+        if own is None:
+            own = is_own(frame)
+        if not own or (outer := frame.f_back) is None:
+            return frame
+        frame = outer
+
+
 def calling_line(skip: int = 1) -> tuple:
     """(code, instruction) of the user's line that is running.
 
     Only the code object and the instruction's offset are kept, which takes 0.15 µs; the line number
-    is looked up when needed (`site_of`). skip: how many frames are known to be the library's own.
-    Fewer frames to look at is worth a higher number: Python makes an object of each.
+    is looked up when needed (`site_of`).
     """
-    frame = sys._getframe(skip)
-    while is_own(frame) and (outer := frame.f_back) is not None:
-        frame = outer
+    frame = calling_frame(skip + 1)
     return frame.f_code, frame.f_lasti
 
 
@@ -39,11 +52,14 @@ def calling_frames(depth: int = DEEPEST) -> list[tuple]:
     """(code, instruction) of the frames that led here, innermost first, without those of the
     library and of NumPy; where there are no others, of the outermost one.
     """
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = _getframe(1)
     frames = []
-    while frame is not None and len(frames) < depth and id(frame.f_code) not in outermost:
-        if not is_own(frame):
-            frames.append((frame.f_code, frame.f_lasti))
+    while frame is not None and len(frames) < depth:
+        code = frame.f_code
+        if id(code) in outermost:
+            break
+        if not (_known.get(frame.f_globals.get("__name__"), True) and is_own(frame)):
+            frames.append((code, frame.f_lasti))
         frame = frame.f_back
     return frames or [calling_line()]
 

@@ -74,7 +74,9 @@ def _set(who: tuple, asked: tuple) -> None:
     wants_origin = any(origin for origin, _, _ in asked)
     stack_depth = max((stack for _, stack, _ in asked), default=0)
     synchronize = _wait_for_device if any(sync for _, _, sync in asked) else None
-    alone = len(who) == 1 and not wants_origin and synchronize is None
+    alone = len(who) == 1 and synchronize is None
+    if wants_origin and alone:
+        alone = getattr(who[0], "finds_origin", False)
     emit = hearing[0] if alone else _emit
 
 
@@ -87,13 +89,18 @@ def _wait_for_device(ys: tuple) -> None:
 
 def _emit(event: tuple) -> None:
     """Hand one event to every listener, with what they asked for: true times, and its origin."""
-    kind, name, t0, _, node, inputs, outputs, params = event
     if synchronize is not None:
+        kind, name, t0, _, node, inputs, outputs, params = event
         synchronize(outputs)
         event = (kind, name, t0, perf_counter_ns(), node, inputs, outputs, params)
-    if wants_origin and node is not None and kind == "forward":
-        # below the user's line are at least this function, the op's call, and what called that
-        node.origin = capture_stack(stack_depth) if stack_depth > 1 else capture_origin(4)
+    if wants_origin:
+        node = event[4]
+        if node is not None and event[0] == "forward":
+            if stack_depth > 1:
+                node.origin = capture_stack(stack_depth)
+            else:  # below the user's line: this, the op's call, and what called that
+                frame = sites.calling_frame(4)
+                node.origin = frame.f_code, frame.f_lasti, modes.state.scope
     for hear in hearing:
         hear(event)
 
@@ -114,7 +121,8 @@ def capture_origin(skip: int = 1) -> tuple:
 
     skip: how many frames are known to be the library's own.
     """
-    return *sites.calling_line(skip + 1), modes.state.scope
+    frame = sites.calling_frame(skip + 1)
+    return frame.f_code, frame.f_lasti, modes.state.scope
 
 
 def capture_stack(depth: int = sites.DEEPEST) -> tuple:

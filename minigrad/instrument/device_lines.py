@@ -45,7 +45,7 @@ class DeviceLines:
         self._copies.append(("device", direction, "copy", None, thread, t0, t0, t1, stream))
 
     def taken(self) -> list[tuple]:
-        """What is complete on the device by now, as entries for Lines.write_other."""
+        """What is complete on the device by now, as entries for Lines.write_others."""
         found = [self._copies.popleft() for _ in range(len(self._copies))]
         for _ in range(len(self._heard)):  # streams do not end in the order of the host
             entry = self._heard.popleft()

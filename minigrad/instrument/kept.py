@@ -16,10 +16,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from ..backends.sites import is_own, outermost
-from ..engine.graph import Node
+from ..engine.graph import Node, next_number
 from ..tensor_api.tensor import Tensor
 
-_ALL = 1024  # nodes followed, all of them; of later ones one in eight
 _FIRST_LOOK = 5  # steps before the first look; then twice as many each time
 _FIRST_NODES = 128  # nodes before it where no backward comes
 _LEAST = 3  # nodes of a line that stay before that says something
@@ -44,20 +43,15 @@ class KeptGraphs:
         self.tell = tell
         self._nodes: list[tuple[weakref.ref, tuple | None]] = []  # with its line
         self._gone: dict[Place, int] = {}
-        self._noted = 0
-        self._latest = self._at_last_pass = 0  # numbers of nodes
+        self._at_last_pass = 0  # a number that no node before then has reached
         self._steps = 0
         self._ends: deque[int] = deque([0, 0], maxlen=2)  # newest number as the last steps ended
         self._next_step, self._next_nodes = _FIRST_LOOK, _FIRST_NODES
         self._told: set[Place] = set()
 
-    def note(self, node: Any) -> bool:
-        """A forward call has been recorded; whether it is one of those whose callers are told."""
-        self._noted += 1
-        self._latest = node.number
-        if self._noted <= _ALL or not node.number * 40503 >> 7 & 7:
-            self._nodes.append((weakref.ref(node), node.origin))
-        return not self._noted & 63
+    def follow(self, node: Any) -> None:
+        """A forward call has been recorded."""
+        self._nodes.append((weakref.ref(node), node.origin))
 
     def passed(self, t: int, newest: int) -> None:
         """A backward has ended; the newest node of its graph has this number.
@@ -71,7 +65,7 @@ class KeptGraphs:
             if self._steps >= self._next_step:
                 self._next_step *= 2
                 self._look(t, self._ends[0])
-        self._at_last_pass = self._latest
+        self._at_last_pass = next_number()
 
     def forward_only(self, t: int) -> None:
         """Called from time to time while no backward has come."""

@@ -9,12 +9,12 @@ from typing import Any
 from ..backends.sites import site_of
 from ..backends.threads import Local, identity
 from ..ops import work
+from .calls import FIELDS, Call, Calls, stack_key
 from .formats import json_text
 from .reading import digest_of
 from .records import MAX_ARRAYS, MAX_NAME, MAX_SOURCES
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
-_MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
 
 
 class Lines:
@@ -22,13 +22,12 @@ class Lines:
 
     def __init__(self) -> None:
         self.threads = Threads()
-        self._names: dict[Any, int] = {}
+        self._names: dict[Any, Any] = {}
         self._next_name = 0
         self._codes: list[CodeType] = []
-        self._calls: dict[tuple, str] = {}  # signature -> its part of a line
-        self._signatures: dict[tuple, tuple] = {}  # each once, so that many calls share it
+        self._calls = Calls()
+        self._told: list[Call] = []  # those whose text is made
         self._texts: dict[str, str] = {}
-        self._forwards: dict[int, tuple] = {}  # seq -> (op, inputs, outputs, params)
         self._sources: set[str] = set()  # files whose digests are written
 
     def first_thread(self) -> str:
@@ -41,112 +40,139 @@ class Lines:
         """Define every name again when it returns."""
         self._names.clear()
         self._codes.clear()
-        self._calls.clear()
-        self._signatures.clear()
+        for call in self._told:
+            call.text = None
+        self._told.clear()
 
-    def write_event(self, entry: tuple, lines: list[str]) -> None:
-        """An op or a whole backward."""
-        kind, op, t0, t1, thread, seq, inputs, outputs, origin, slots, came = entry
-        middle = ""
-        if kind != "pass":
-            middle = self._call(kind, op, seq, (inputs, outputs), slots, lines)
-        text = (
-            f'{{"kind":"{kind}","op":{self._quoted(op)},"t0":{t0},"t1":{t1},'
-            f'"thread":{self._number(("thread", thread), lines)},'
-            f'"seq":{"null" if seq is None else seq}{middle}'
+    def write_events(self, events: list, lines: list[str]) -> None:
+        """Ops and whole backwards: FIELDS values each."""
+        add, threads = lines.append, {}
+        known, forwards = self._calls.known, self._calls.forwards
+        for kind, op, t0, t1, thread, seq, origin, arrays, more, came in zip(
+            *[iter(events)] * FIELDS, strict=True
+        ):
+            forward = None if kind == "forward" else forwards.get(seq)
+            if origin is not None and len(origin) == 3:
+                code, instruction, scope = origin
+                key = (kind, op, more, forward, *arrays, id(code), instruction, scope)
+            else:
+                key = (kind, op, more, forward, *arrays, *stack_key(origin))
+            try:
+                call = known.get(key)
+            except TypeError:  # a parameter that cannot be a key
+                call = None
+            if call is None:
+                call = self._calls.add(key, (kind, op, origin, arrays, more, forward))
+            if kind == "forward" and seq is not None:
+                forwards[seq] = call
+            begin, end = call.text or self._text(call, lines)
+            middle = threads.get(thread)
+            if middle is None:
+                middle = f',"thread":{self._number(("thread", thread), lines)},"seq":'
+                threads[thread] = middle
+            if came is not None:
+                end = f',"came":{self._site(came[0], came[1], lines)}{end}'
+            add(f'{begin}{t0},"t1":{t1}{middle}{"null" if seq is None else seq}{end}')
+        self._calls.forget_old()
+
+    def write_others(self, entries: list[tuple], lines: list[str]) -> None:
+        """Allocations and releases, of which there are many, and what else a log holds."""
+        for entry in entries:
+            if entry[0] == "release":
+                _, number, t, used, used_forward = entry
+                lines.append(
+                    f'{{"kind":"release","id":{number},"t":{t},"used":{used},'
+                    f'"used_forward":{used_forward}}}\n'
+                )
+            elif entry[0] == "alloc":
+                _, number, t, nbytes, category, phase, op, seq, thread, origin, *array = entry
+                code = None if origin is None else id(origin[0])
+                where = None if origin is None else origin[1:]
+                key = ("alloc", category, phase, op, thread, code, where, *array)
+                middle, end = self._names.get(key) or self._alloc(key, entry, lines)
+                lines.append(
+                    f'{{"kind":"alloc","id":{number},"t":{t}{middle}'
+                    f"{'null' if seq is None else seq}{end}"
+                )
+            else:
+                lines.append(getattr(self, f"_{entry[0]}")(*entry[1:], lines))
+
+    def _alloc(self, key: tuple, entry: tuple, lines: list[str]) -> tuple[str, str]:
+        """What lines of such arrays, made by one op on one line, say besides their numbers."""
+        _, _, _, nbytes, category, phase, op, _, thread, origin, shape, dtype = entry
+        middle = (
+            f',"bytes":{nbytes},"category":"{category}","phase":"{phase}",'
+            f'"op":{"null" if op is None else self._quoted(op)},"seq":'
         )
-        if came is not None:
-            text += f',"came":{self._site(came[0], came[1], lines)}'
-        lines.append(f"{text}{self._origin(origin, lines)}}}\n")
+        end = (
+            f',"shape":{list(shape)},"dtype":{self._quoted(str(dtype))},'
+            f'"thread":{self._number(("thread", thread), lines)}{self._origin(origin, lines)}}}\n'
+        )
+        if len(self._names) < _MOST_NAMES and (origin is None or len(origin) == 3):
+            self._codes += [] if origin is None else [origin[0]]
+            self._names[key] = middle, end
+        return middle, end
 
-    def write_other(self, entry: tuple, lines: list[str]) -> None:
-        """A mark, an op on a device, an allocation, a change of category or a release."""
-        kind = entry[0]
-        if kind == "release":
-            _, number, t, used, used_forward = entry
-            lines.append(
-                f'{{"kind":"release","id":{number},"t":{t},"used":{used},'
-                f'"used_forward":{used_forward}}}\n'
-            )
-        elif kind == "held":
-            _, number, used, used_forward = entry
-            lines.append(
-                f'{{"kind":"held","id":{number},"used":{used},"used_forward":{used_forward}}}\n'
-            )
-        elif kind == "category":
-            _, number, t, category = entry
-            lines.append(f'{{"kind":"category","id":{number},"t":{t},"category":"{category}"}}\n')
-        elif kind == "device":
-            _, of, op, seq, thread, host, t0, t1, stream = entry
-            lines.append(
-                f'{{"kind":"device","of":"{of}","op":{self._quoted(op)},"host":{host},"t0":{t0},'
-                f'"t1":{t1},"stream":{self._number(("stream", stream), lines)},'
-                f'"thread":{self._number(("thread", thread), lines)},'
-                f'"seq":{"null" if seq is None else seq}}}\n'
-            )
-        elif kind == "sample":
-            _, t, thread, frames, doing, via, inside = entry
-            sites = tuple([self._site(code, at, lines) for code, at in frames])
-            lines.append(
-                f'{{"kind":"sample","t":{t},"thread":{self._number(("thread", thread), lines)},'
-                f'"stack":{self._number(("stack", sites), lines)},"doing":"{doing}",'
-                f'"via":{self._quoted(via)},"inside":{inside}}}\n'
-            )
-        elif kind == "kept":
-            _, t, count, nbytes, first, last, holder, code, line, made = entry
-            at = self._number(("site", code.co_filename, line, code.co_qualname), lines)
-            lines.append(
-                f'{{"kind":"kept","t":{t},"nodes":{count},"bytes":{nbytes},"first":{first},'
-                f'"last":{last},"holder":{json_text(holder[:MAX_NAME])},"site":{at},'
-                f'"made":{self._site(made[0], made[1], lines)}}}\n'
-            )
-        elif kind == "mark":
-            _, what, name, t0, t1, thread, origin = entry
-            lines.append(
-                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:MAX_NAME])},'
-                f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
-                f"{self._origin(origin, lines)}}}\n"
-            )
-        else:
-            _, number, t, nbytes, category, phase, op, seq, thread, origin, shape, dtype = entry
-            lines.append(
-                f'{{"kind":"alloc","id":{number},"t":{t},"bytes":{nbytes},"category":"{category}",'
-                f'"phase":"{phase}","op":{"null" if op is None else self._quoted(op)},'
-                f'"seq":{"null" if seq is None else seq},"shape":{list(shape)},'
-                f'"dtype":{self._quoted(str(dtype))},'
-                f'"thread":{self._number(("thread", thread), lines)}'
-                f"{self._origin(origin, lines)}}}\n"
-            )
+    def _held(self, number: int, used: int, used_forward: int, lines: list[str]) -> str:
+        return f'{{"kind":"held","id":{number},"used":{used},"used_forward":{used_forward}}}\n'
 
-    # -- arrays and work -------------------------------------------------------------------------
+    def _category(self, number: int, t: int, category: str, lines: list[str]) -> str:
+        return f'{{"kind":"category","id":{number},"t":{t},"category":"{category}"}}\n'
 
-    def _call(
-        self, kind: str, op: str, seq: int | None, arrays: tuple, slots: Any, lines: list[str]
-    ) -> str:
-        """The fields "arrays", "flops" and "moved" of an event, worked out once per signature."""
-        try:
-            forward = None
-            if kind == "backward":
-                forward = self._forwards.get(-1 if seq is None else seq)
-            key = (op, arrays, slots, forward)
-            text = self._calls.get(key)
-        except TypeError:  # a parameter that cannot be a key
-            return self._arrays(arrays, lines)
-        if text is None:
-            if len(self._calls) >= _MOST_NAMES:
-                self.forget()
-            arrived = [y is not None for y in arrays[1]]
-            text = self._arrays(arrays, lines) + _work_text(op, arrays, slots, forward, arrived)
-            self._signatures[key] = key
-            self._calls[key] = text
-        if kind == "forward" and seq is not None:
-            self._remember(seq, self._signatures[key])
-        return text
+    def _device(
+        self, of: str, op: str, seq: int | None, thread: int, host: int, t0: int, t1: int,
+        stream: str, lines: list[str],
+    ) -> str:  # fmt: skip
+        return (
+            f'{{"kind":"device","of":"{of}","op":{self._quoted(op)},"host":{host},"t0":{t0},'
+            f'"t1":{t1},"stream":{self._number(("stream", stream), lines)},'
+            f'"thread":{self._number(("thread", thread), lines)},'
+            f'"seq":{"null" if seq is None else seq}}}\n'
+        )
 
-    def _arrays(self, arrays: tuple, lines: list[str]) -> str:
-        if not (arrays[0] or arrays[1]):
-            return ""
-        return f',"arrays":{self._number(("arrays", *arrays), lines)}'
+    def _sample(
+        self, t: int, thread: int, frames: tuple, doing: str, via: str, inside: int,
+        lines: list[str],
+    ) -> str:  # fmt: skip
+        sites = tuple([self._site(code, at, lines) for code, at in frames])
+        return (
+            f'{{"kind":"sample","t":{t},"thread":{self._number(("thread", thread), lines)},'
+            f'"stack":{self._number(("stack", sites), lines)},"doing":"{doing}",'
+            f'"via":{self._quoted(via)},"inside":{inside}}}\n'
+        )
+
+    def _kept(
+        self, t: int, count: int, nbytes: int, first: int, last: int, holder: str, code: CodeType,
+        line: int, made: tuple, lines: list[str],
+    ) -> str:  # fmt: skip
+        at = self._number(("site", code.co_filename, line, code.co_qualname), lines)
+        return (
+            f'{{"kind":"kept","t":{t},"nodes":{count},"bytes":{nbytes},"first":{first},'
+            f'"last":{last},"holder":{json_text(holder[:MAX_NAME])},"site":{at},'
+            f'"made":{self._site(made[0], made[1], lines)}}}\n'
+        )
+
+    def _mark(
+        self, what: str, name: str, t0: int, t1: int, thread: int, origin: tuple | None,
+        lines: list[str],
+    ) -> str:  # fmt: skip
+        return (
+            f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:MAX_NAME])},'
+            f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
+            f"{self._origin(origin, lines)}}}\n"
+        )
+
+    # -- what calls have in common ---------------------------------------------------------------
+
+    def _text(self, call: Call, lines: list[str]) -> tuple[str, str]:
+        """What the lines of a call begin and end with."""
+        arrays = ""
+        if call.inputs or call.outputs:
+            arrays = f',"arrays":{self._number(("arrays", call.inputs, call.outputs), lines)}'
+        end = f"{arrays}{_work_text(call)}{self._origin(call.origin, lines)}}}\n"
+        call.text = f'{{"kind":"{call.kind}","op":{self._quoted(call.op)},"t0":', end
+        self._told.append(call)
+        return call.text
 
     def _quoted(self, name: str) -> str:
         """An op's name as JSON, escaped once."""
@@ -156,13 +182,6 @@ class Lines:
                 self._texts.clear()
             text = self._texts[name] = json_text(name[:MAX_NAME])
         return text
-
-    def _remember(self, seq: int, call: tuple) -> None:
-        forwards = self._forwards
-        forwards[seq] = call
-        if len(forwards) > _MOST_FORWARDS:
-            for old in list(forwards)[: _MOST_FORWARDS // 2]:
-                del forwards[old]
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -212,21 +231,21 @@ class Lines:
         return number
 
 
-def _work_text(
-    op: str, arrays: tuple, slots: Any, forward: tuple | None, arrived: list[bool]
-) -> str:
-    """The work of a forward; with `forward`, its call, that of its backward."""
-    if forward is not None:
-        op, arrays, params, _ = forward
-        if slots is not None:
-            slots = [slot for slot, given in zip(slots, arrived, strict=False) if given]
-        inputs, outputs = map(_as_arrays, arrays)
-        found = _counted(work.of_backward, op, inputs, outputs, dict(params), slots)
+def _work_text(call: Call) -> str:
+    """The fields "flops" and "moved" of a call, where its work is known."""
+    if call.kind == "pass" or call.kind == "backward" and call.forward is None:
+        return ""  # the second: of a forward that is not in this log
+    forward = call.forward or call
+    arrays = map(_as_arrays, (forward.inputs, forward.outputs))
+    params = dict(forward.more or ())
+    if call.kind == "forward":
+        found = _counted(work.of, call.op, *arrays, params)
     else:
-        if slots is None or (slots and not isinstance(slots[0], tuple)):
-            return ""  # a backward whose forward is not in this log
-        inputs, outputs = map(_as_arrays, arrays)
-        found = _counted(work.of, op, inputs, outputs, dict(slots))
+        slots = None if call.more is None else tuple(call.more.slots) or None
+        if slots is not None:
+            arrived = [y is not None for y in call.outputs]
+            slots = [slot for slot, given in zip(slots, arrived, strict=False) if given]
+        found = _counted(work.of_backward, forward.op, *arrays, params, slots)
     if found is None:
         return ""
     flops = "" if found.flops is None else f',"flops":{found.flops}'
@@ -272,7 +291,7 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._own = Local()
+        self.own = Local()
         self._numbers = itertools.count()
         self._given: dict[int, int] = {}  # identity -> number of one that has not been heard
         self._heard: dict[int, int] = {}  # identity -> number of the latest that was
@@ -281,7 +300,7 @@ class Threads:
     def here(self) -> int:
         """The number of the thread that calls this."""
         try:
-            return self._own.number
+            return self.own.number
         except AttributeError:
             return self._learned()
 
@@ -296,7 +315,7 @@ class Threads:
         number = self._given.pop(ident, None)
         if number is None:
             number = self._numbered(ident, self._heard)
-        self._heard[ident] = self._own.number = number
+        self._heard[ident] = self.own.number = number
         return number
 
     def _numbered(self, ident: int, among: dict[int, int]) -> int:

@@ -32,9 +32,8 @@ class _Held(weakref.ref):
     """A weak reference to an owner of memory, with what is known of it."""
 
     __slots__ = (
-        "tracker", "number", "key", "bytes", "category", "saved", "used", "used_forward", "before",
+        "number", "key", "bytes", "category", "saved", "used", "used_forward", "before",
     )  # fmt: skip
-    tracker: "weakref.ref[MemoryTracker]"  # weakly: it holds this
     number: int
     key: int
     bytes: int
@@ -66,7 +65,7 @@ class MemoryTracker:
         self._held: dict[int, _Held] = {}  # by id of the owner
         self._lock = Lock()
         self._open = True
-        self._self: weakref.ref[MemoryTracker] = weakref.ref(self)
+        self._callback = _telling(self)
         _trackers.add(self)
 
     def close(self) -> None:
@@ -87,19 +86,24 @@ class MemoryTracker:
         self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple
     ) -> None:
         """An op has run forward: its inputs were there before, its outputs are new."""
+        known, seq = self._held.get, None if node is None else node.number
         with self._lock:
             for x in inputs:
-                held = self._of(x, t, _category_of(x), "before", None, None, where)
+                array = x._data if x.__class__ is Tensor else x
+                held = known(id(array))
+                if held is None or held() is not array:
+                    held = self._of(x, t, _category_of(x), "before", None, None, where)
                 if held is not None:
                     held.used = held.used_forward = t
-            seq = None if node is None else node.number
             for y in outputs:
                 held = self._of(y, t, "temporary", "forward", op, seq, where)
                 if held is not None:
                     held.used = held.used_forward = t
-            if node is not None:
+            if node is not None and node.saved:
                 for x in _arrays_in(node.saved):
-                    held = self._of(x, t, "temporary", "forward", op, seq, where)
+                    held = known(id(x))
+                    if held is None or held() is not x:
+                        held = self._of(x, t, "temporary", "forward", op, seq, where)
                     if held is not None:
                         held.saved += 1
                         if held.category == "temporary":
@@ -172,22 +176,21 @@ class MemoryTracker:
             self.lost += 1
             return None
         try:
-            held = _Held(array, _gone)
+            held = _Held(array, self._callback)
         except TypeError:  # an array class without weak references
             return None
-        held.tracker = self._self
-        held.number, held.key, held.category, held.before = self._next, key, category, category
-        held.saved, held.used, held.used_forward = 0, t, t
-        held.bytes = array.nbytes
-        if category == "saved":
-            held.before = "temporary"
-        self._next += 1
+        number = self._next
+        held.number, held.key, held.bytes = number, key, array.nbytes
+        held.category, held.saved, held.used, held.used_forward = category, 0, t, t
+        held.before = "temporary" if category == "saved" else category
+        self._next = number + 1
         self._held[key] = held
         self.live += held.bytes
-        self.peak = max(self.peak, self.live)
+        if self.live > self.peak:
+            self.peak = self.live
         thread, origin = where
         self.tell(
-            ("alloc", held.number, t, held.bytes, category, phase, op, seq, thread, origin,
+            ("alloc", number, t, held.bytes, category, phase, op, seq, thread, origin,
              array.shape, array.dtype)
         )  # fmt: skip
         return held
@@ -209,10 +212,16 @@ class MemoryTracker:
         self.tell(("category", held.number, t, category))
 
 
-def _gone(held: Any) -> None:
-    tracker = held.tracker()
-    if tracker is not None:
-        tracker.gone(held)
+def _telling(tracker: MemoryTracker) -> Callable[[Any], None]:
+    """What the interpreter calls as memory goes; it does not keep the tracker, that has it."""
+    known = weakref.ref(tracker)
+
+    def gone(held: Any) -> None:
+        tracker = known()
+        if tracker is not None:
+            tracker.gone(held)
+
+    return gone
 
 
 _trackers: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
@@ -285,9 +294,11 @@ def _weakly(method: Any) -> Callable[[tuple], None]:
 
 def _owner(x: Any) -> Any:
     """The array that owns the memory x shows; None for what is not an array."""
-    x = x._data if type(x) is Tensor else raw(x)
+    if type(x) is Tensor:
+        x = x._data
     if type(x) is np.ndarray and x.base is None:  # nearly always, and this is most of the work
         return x
+    x = raw(x)
     is_number = isinstance(x, int | float | complex)
     return owner(x) if hasattr(x, "nbytes") and hasattr(x, "shape") and not is_number else None
 
@@ -308,7 +319,9 @@ def _arrays_in(values: Any) -> list:
         return []  # freed, or kept elsewhere by a pack hook
     found = []
     for value in values:
-        if isinstance(value, tuple | list):
+        if value.__class__ is np.ndarray:
+            found.append(value)
+        elif isinstance(value, tuple | list):
             found += [part for part in value[:_MOST_PARTS] if hasattr(part, "nbytes")]
         elif hasattr(value, "nbytes"):
             found.append(value)

@@ -93,6 +93,13 @@ class GrowingFile:
             self.close()
             raise
 
+    def size(self) -> int:
+        """Bytes written so far; 0 of a device or a pipe, −1 once the file is closed."""
+        if self._file.closed:
+            return -1
+        self._file.flush()
+        return os.fstat(self._file.fileno()).st_size
+
     def finish(self) -> None:
         """Give the file its name; call it again where Ctrl-C has come meanwhile."""
         again, self._finishing = self._finishing, True

@@ -143,7 +143,7 @@ def test_an_event_log_is_whole_after_an_exception_and_counts_what_it_dropped(tmp
     )
     assert os.listdir(tmp_path) == ["run.jsonl"]
     end = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
-    assert (end["kind"], end["events"], end["dropped"]) == ("end", 4 + 3, 18 - 4)  # 3 backwards
+    assert (end["kind"], end["events"], end["dropped"]) == ("end", 4, 18 + 3 - 4)  # 3 backwards
 
 
 @pytest.mark.parametrize(

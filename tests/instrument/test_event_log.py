@@ -12,7 +12,9 @@ import pytest
 import minigrad as mg
 from minigrad.engine import events, modes
 from minigrad.instrument import event_log, log_lines
+from minigrad.instrument.calls import FIELDS
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.log_writer import BATCH
 from minigrad.modes.scopes import scope
 
 SCHEMA = json.loads(
@@ -171,8 +173,8 @@ def test_no_more_than_a_batch_of_events_waits_in_memory(path):
         most = 0
         for _ in range(5000):
             x * 2
-            most = max(most, len(log._pending))
-    assert most <= 2048
+            most = max(most, len(log._writer.events))
+    assert most <= FIELDS * BATCH
     with EventReader(str(path)) as reader:
         assert len(list(reader)) == 5000
 
@@ -213,8 +215,8 @@ def test_a_full_disk_ends_the_recording_and_not_the_program(path, capsys):
 
     log = event_log(path)
     with log:
-        log._file.close()
-        log._file = Full()
+        log._writer.file.close()
+        log._writer.file = Full()
         for _ in range(3000):
             leaf(2) * 2
         assert log not in events.listeners
@@ -272,10 +274,10 @@ def test_a_full_disk_is_no_error_of_the_program_even_without_a_standard_error(pa
         flush = write
 
     with event_log(path) as log:
-        monkeypatch.setattr(log, "_file", Full())
+        monkeypatch.setattr(log._writer, "file", Full())
         monkeypatch.setattr("sys.stderr", Full())
         leaf(2) * 2
-        log._flush()
+        log._writer.flush()
         assert log not in events.listeners
 
 

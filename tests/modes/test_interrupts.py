@@ -12,6 +12,7 @@ import minigrad as mg
 from minigrad.backends import random
 from minigrad.engine import events, modes
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.log_writer import LogWriter
 from minigrad.modes import graph_lock
 
 # until one of these has done its work, the mode of a block that is left is still on
@@ -186,15 +187,15 @@ def test_an_event_log_that_ctrl_c_meets_anywhere_behind_its_start_takes_its_name
     assert places > 50
 
 
-@pytest.mark.parametrize("step", ["_flush", "_close_device"])
+@pytest.mark.parametrize("step", [(LogWriter, "flush"), (mg.event_log, "_close_device")])
 def test_an_event_log_that_is_interrupted_as_it_ends_is_a_whole_file(step, tmp_path, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
     path = tmp_path / "log.jsonl"
-    with pytest.raises(KeyboardInterrupt), mg.event_log(path) as log:
+    with pytest.raises(KeyboardInterrupt), mg.event_log(path):
         mg.ones(3) * 2
-        monkeypatch.setattr(type(log), step, interrupt)
+        monkeypatch.setattr(*step, interrupt)
     assert os.listdir(tmp_path) == ["log.jsonl"]
     assert json.loads(path.read_text().splitlines()[-1])["kind"] == "end"
     assert events.listeners == ()
