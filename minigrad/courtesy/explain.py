@@ -128,7 +128,8 @@ def teaching(fn: Fn) -> Fn:
             y = fn(*args, **kwargs)
         except Exception as error:
             raise of_call(error, fn, args, kwargs)  # noqa: B904 (it knows its cause)
-        options.check(name, args, kwargs)
+        if kwargs or len(args) > options.first:
+            options.check(name, args, kwargs)
         return y
 
     called.untaught = fn  # type: ignore[attr-defined]
@@ -147,7 +148,8 @@ def telling(init: Fn) -> Fn:
             init(self, *args, **kwargs)
         except Exception as error:
             raise of_call(error, MethodType(init, self), args, kwargs, name)  # noqa: B904
-        options.check(name, (self, *args), kwargs)
+        if kwargs or len(args) >= options.first:
+            options.check(name, (self, *args), kwargs)
 
     made.__signature__ = inspect.signature(init, follow_wrapped=False)  # type: ignore[attr-defined]
     return made  # type: ignore[return-value]

@@ -20,7 +20,10 @@ _BY_NAME = sys.maxsize  # the position of what cannot be given by position
 
 
 class Options:
-    """The options of one function: `check(args, kwargs)` is a TypeError for one of another kind."""
+    """The options of one function: `check` is a TypeError for a value of another kind.
+
+    first   the position of the first; a call with fewer arguments and no keywords gives none
+    """
 
     def __init__(self, fn: Callable):
         parameters = enumerate(inspect.signature(fn).parameters.values())
@@ -30,8 +33,6 @@ class Options:
 
     def check(self, called: str, args: tuple, kwargs: dict[str, Any]) -> None:
         """Refuse what is given for an option and is not of its kind."""
-        if not kwargs and len(args) <= self.first:
-            return
         for i, name, kind in self.found:
             value = args[i] if i < len(args) else kwargs.get(name)
             if value is None or value.__class__ is bool or value.__class__ is kind:

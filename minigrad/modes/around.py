@@ -1,16 +1,15 @@
 """What surrounds a backward (seam G of the engine): its claim on the graph, hooks, anomaly mode."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
+from functools import partial
 
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
 from ..engine.backward_run import NodeVjp, Pass
 from ..engine.tensor import TensorBase
-from . import anomaly, graph_lock, hook_runner, hooks
-from .autocast import paused
+from . import anomaly, autocast, graph_lock, hook_runner, hooks
 
-_AS_IT_IS = nullcontext()
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested
 
 
@@ -19,19 +18,28 @@ def surround(work: Pass, run: Callable[[], None]) -> None:
     mine = graph_lock.Claim(work.order, work.release, work.alone)
     try:
         running = graph_lock.register(mine)
-        plain = _AS_IT_IS
+        if running > _NESTED and stack_runs_out():
+            run = partial(on_new_stack, run)
+        if modes.state.autocast is not None:
+            run = _inside(autocast.paused(), run)
         if work.leaf_ready is not None or hooks.registered and hook_runner.any_in(work.order):
             work.hooks = hook_runner.Hooks(work)
             if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
-                plain = modes.Recording(False)  # hooks compute on arrays
-        with plain, paused():
-            if running > _NESTED and stack_runs_out():
-                on_new_stack(run)
-            else:
-                run()
+                run = _inside(modes.Recording(False), run)  # hooks compute on arrays
+        run()
     finally:
         mine.ended = True
         graph_lock.forget(mine)
+
+
+def _inside(block: AbstractContextManager, run: Callable[[], None]) -> Callable[[], None]:
+    """run, in this block: a backward that needs none enters none."""
+
+    def run_inside() -> None:
+        with block:
+            run()
+
+    return run_inside
 
 
 def around_rules(vjp: NodeVjp, work: Pass) -> NodeVjp:

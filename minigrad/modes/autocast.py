@@ -15,8 +15,7 @@ Micikevicius et al., Mixed Precision Training, 2018.
 import functools
 import weakref
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -284,16 +283,9 @@ def is_autocast_enabled() -> bool:
 
 
 @contextmanager
-def _without() -> Any:
+def paused() -> Iterator[None]:
+    """For the engine: autocast off, since a backward runs in the dtypes of its forward."""
     outer = modes.state.autocast
     with ended_by(lambda: modes.state.set({"autocast": outer})):
         modes.state.autocast = None
         yield
-
-
-_AS_IT_IS = nullcontext()
-
-
-def paused() -> AbstractContextManager:
-    """For the engine: autocast off, since a backward runs in the dtypes of its forward."""
-    return _AS_IT_IS if modes.state.autocast is None else _without()

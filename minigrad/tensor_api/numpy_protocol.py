@@ -92,6 +92,9 @@ _INSTEAD = {
 
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
+    entry = numpy_table.get(ufunc)
+    if entry is not None and method == "__call__" and not options:
+        return entry(*inputs)
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     if _adds_a_constant(inputs, options):
         y = ufunc(*map(_array, inputs), **options)
@@ -109,7 +112,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
         if method == "at":
             instead = _AT.get(ufunc.__name__, instead)
         raise TypeError(f"np.{name} is not recorded; use {instead}")
-    entry = numpy_table.get(ufunc) or _from_scipy(ufunc)
+    entry = entry or _from_scipy(ufunc)
     if entry is None:
         raise _unknown(name)
     dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
