@@ -1,5 +1,6 @@
 """Graphs in notebooks: every form at once, in a frame of its own, and never an exception."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import minigrad_viz
@@ -63,3 +64,13 @@ def test_the_page_works_inside_its_frame(contexts, dumps, tmp_path):
     page.wait_for_timeout(300)
     page.close()
     assert trouble == []
+
+
+def test_the_frame_of_a_small_graph_is_as_tall_as_it_needs(dumps):
+    dump = dumps.Dump()
+    small = dump.done(dump.op("exp", (2,), dump.leaf((2,))))
+    heights = [
+        int(re.search(r"height:(\d+)px", bundle(graph)["text/html"])[1])
+        for graph in (small, dumps.wide_random(300))
+    ]
+    assert 300 < heights[0] < 400 and heights[1] == 640

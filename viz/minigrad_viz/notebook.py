@@ -20,6 +20,8 @@ from minigrad_viz.svg import svg_text
 
 _MOST_IN_PAGE = 20_000  # nodes; a frame with more makes the notebook file huge
 _MOST_BOXES = 300  # in the still picture
+_FEW = 60  # nodes of a graph for which the frame is made to measure
+_TALL, _LOW = 640, 340  # pixels of a frame
 
 
 class Shown:
@@ -77,12 +79,12 @@ def show(
     title: str = "graph",
     *,
     step: bool = False,
-    height: int = 640,
+    height: int | None = None,
 ) -> Shown:
     """A graph as a notebook shows it: a dump (a dict, as mg.graph_dict gives) or the path of one.
 
-    step=True opens the step-through of a recorded backward. What cannot be read is told where the
-    graph would stand.
+    step=True opens the step-through of a recorded backward. The frame is `height` pixels tall, by
+    default as a small graph needs it. What cannot be read is told where the graph would stand.
     """
     mode = "step" if step else ""
     try:
@@ -90,6 +92,16 @@ def show(
             graph = graph_from(dict(graph))
         elif not isinstance(graph, Graph):
             graph = read(os.fspath(graph))
-        return Shown(graph, shown(str(title), 80), mode, int(height))
+        tall = _fitting(graph, step) if height is None else int(height)
+        return Shown(graph, shown(str(title), 80), mode, tall)
     except Exception as error:
         return Shown(None, "", mode, 0, shown(str(error), 300) or type(error).__name__)
+
+
+def _fitting(graph: Graph, step: bool) -> int:
+    """How tall a frame shows a small graph whole: its layout, and what stands around it."""
+    if len(graph.nodes) > _FEW:
+        return _TALL
+    picture = picture_of(graph, group_nodes(graph), "")
+    around = 240 if step else 90
+    return round(min(_TALL, max(_LOW, 1.2 * picture.layout().height + around)))

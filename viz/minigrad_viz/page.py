@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import resources
+from math import prod
 from typing import Any
 
 from minigrad_viz.checks import check_words, error_text
@@ -31,7 +32,9 @@ _SCRIPTS = (
     "paths.js",
     "flow.js",
     "dock.js",
+    "compare.js",
     "now.js",
+    "export.js",
     "player.js",
     "first.js",
     "app.js",
@@ -108,6 +111,7 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "formula": shown(node.formula, 400),
         "outputs": [array_text(array) for array in node.outputs],
         "bytes": [array.bytes for array in node.outputs],
+        "shapes": _small_shapes(node),
         "saved": [_array(array) for array in node.saved[:64]],
         "holds": [[array.bytes, array.buffer] for array in node.saved],
         "buffer": -1 if node.buffer is None else node.buffer,
@@ -129,6 +133,12 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
     }
     unsaid = (value is None or value is False or value in ("", []) for value in facts.values())
     return {key: facts[key] for key, empty in zip(facts, unsaid, strict=True) if not empty}
+
+
+def _small_shapes(node: Node) -> list[list[int]]:
+    """The shapes of results whose numbers a dump may hold."""
+    shapes = [list(array.shape) for array in node.outputs]
+    return shapes if any(prod(shape) <= 16 for shape in shapes) else []
 
 
 def _sum(a: float | None, b: float | None) -> float | None:

@@ -42,6 +42,20 @@ class Flow {
     pen.setTransform(k, 0, 0, k, ratio * view.x, ratio * view.y);
     this.seen = { left: -view.x / view.k, top: -view.y / view.k,
       right: (width - view.x) / view.k, bottom: (height - view.y) / view.k };
+    this.drawMoment();
+  }
+
+  // The moment in the units of the graph, by any pen, whole.
+  written(pen, scene, recording, moment) {
+    const everything = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
+    const twin = Object.assign(Object.create(Flow.prototype), this, { pen, scene, recording, moment,
+      view: { x: 0, y: 0, k: 1 }, seen: everything });
+    twin.drawMoment();
+    return pen.root;
+  }
+
+  drawMoment() {
+    const { scene, view, moment } = this;
     this.index();
     const busy = new Map(moment.running.flatMap(([step, u]) => [step.node, twins.get(step.node)]
       .filter((at) => at !== undefined).map((at) => [scene.boxOf[at], [step, u]])));
@@ -86,7 +100,8 @@ class Flow {
       pen.globalAlpha = 0.5;
       pen.strokeStyle = this.worker(recording.steps[link.first].lane);
       pen.lineWidth = Math.max(link.width, 0.8 / view.k);
-      pen.stroke((link.line ??= new Path2D(pathOf(link.points))));
+      if (pen instanceof SvgPen) pen.stroke(pathOf(link.points));
+      else pen.stroke((link.line ??= new Path2D(pathOf(link.points))));
     }
     pen.globalAlpha = 1;
   }
@@ -162,8 +177,10 @@ class Flow {
     pen.globalAlpha = 1;
     this.disc(x, y, size, colour);
     this.disc(x, y, size * 0.4, this.ink.panel);
-    const words = part.values && part.values.length === 1 && view.k > NUMBERS_FROM;
-    if (words) this.pill(x + size + 5, y, numberText(part.values[0]), colour, "left");
+    const few = part.values && part.values.length <= 4 && view.k > NUMBERS_FROM;
+    if (!few) return;
+    const words = valuesText(part.values, 4, shapeOf(part.producer, part.output));
+    this.pill(x + size + 5, y, words, colour, "left");
   }
 
   // What arrived last: a ring where it went in, with a plus where it was added to something.
@@ -374,7 +391,8 @@ function gradientText(recording, at, n) {
   const found = recording.gradient(at, n);
   if (!found) return "";
   const count = recording.arrived(at, n), more = count && recording.pending(at, n) ? " + …" : "";
-  if (found.values && found.values.length <= 4) return `grad ${valuesText(found.values)}${more}`;
+  const few = found.values && found.values.length <= 4;
+  if (few) return `grad ${valuesText(found.values, 4, shapeOf(at, 0))}${more}`;
   if (found.bad) return "grad has " + (found.bad === "nan" ? "NaN" : "Inf");
   if (more) return `${count} of ${recording.nodes[at].due.length}`;
   return found.norm === null ? "grad ✓" : "‖g‖ " + numberText(found.norm);

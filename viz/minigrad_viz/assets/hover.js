@@ -14,7 +14,8 @@ function explained(box) {
   if (node.still && !box.group) what.push("dashed: no gradient flows here");
   if (box.root) what.push("double rim: a result, from which backward starts");
   const trouble = box.members.map(troubleOf).find(Boolean);
-  if (trouble) what.push(`⚠: ${trouble === "values" ? "values here hold" : "a gradient here holds"} NaN or Inf`);
+  const holds = trouble === "values" ? "values here hold" : "a gradient here holds";
+  if (trouble) what.push(`⚠: ${holds} NaN or Inf`);
   if (box.badge) what.push(`${box.badge.text}: finite differences say ${box.badge.verdict}`);
   if (box.critical) what.push("on the critical path of backward");
   if (app.stepping) what.push(...explainedStep(box));

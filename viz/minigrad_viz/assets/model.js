@@ -170,11 +170,12 @@ function linesOf({ members: [at], frame }, stepping) {
   if (node.kind === "op" && own && !stepping) lines.push(shorten(own, 26));
   if (node.kind === "op" && node.at) lines.push(node.at);
   if (node.rule) lines.push(clip(node.rule, 44));
+  const [shape] = node.shapes || [];
   const few = node.values && node.values.length <= 4, isRule = node.twin !== undefined;
-  if (few) lines.push(`${isRule ? "gives" : "value"} ${valuesText(node.values)}`);
+  if (few) lines.push(`${isRule ? "gives" : "value"} ${valuesText(node.values, 4, shape)}`);
   if (!stepping && few && !isRule) {
     const known = node.grad ? node.grad[2] : stepOf.has(at) && stepOf.get(at)[8];
-    if (known) lines.push("grad " + valuesText(known));
+    if (known) lines.push("grad " + valuesText(known, 4, shape));
   }
   const source = node.source ? `from ${clip(node.source, 24)}, ` : "";
   if (node.still) lines.push(source + "no gradient");

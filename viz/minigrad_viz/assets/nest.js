@@ -12,7 +12,8 @@ function placeScene(scene, space, before) {
   for (const box of scene.boxes) itemAt(box.frame, box);
   for (const frame of scene.frames) if (frame.outer) itemAt(frame.outer, frame);
   for (const link of scene.links) link.parts = partsOf(scene, link);
-  for (const frame of [...scene.frames].reverse()) placeFrame(frame, space, memory.get(frame.group.name));
+  for (const frame of [...scene.frames].reverse())
+    placeFrame(frame, space, memory.get(frame.group.name));
   const [whole] = scene.frames;
   Object.assign(whole, { x: whole.w / 2, y: whole.h / 2 });
   for (const frame of scene.frames) spread(frame);

@@ -69,19 +69,42 @@ class Now {
     this.recording = recording;
     this.program = new Program();
     this.cards = tag("div", "", "cards");
+    this.pinned = null; // a step that others are compared with
   }
 
   // Puts the step-through's own content into the panel.
   enter() {
-    panel.replaceChildren(this.cards);
+    panel.replaceChildren(this.cards, this.tools());
     if (this.program.rowOf.size) {
       section("Program", this.program.root);
     }
     section("Keys", facts([["space", "play, pause"], ["← →", "one step back, forward"],
       ["home end", "first, last"], ["[ ]", "layer before, after"],
-      ["a", "next sum of gradients"], ["< >", "slower, faster"], ["n", "by node or by wall clock"],
-      ["f", "follow"], ["Esc", "back to the moment"], ["s", "leave the step-through"]]));
+      ["a", "next sum of gradients"], ["m", "pin this step, compare"],
+      ["< >", "slower, faster"], ["n", "by node or by wall clock"], ["f", "follow"], ["Esc", "back to the moment"], ["s", "leave the step-through"]]));
     this.shown = null;
+  }
+
+  tools() {
+    const row = tag("p", "", "deeds"), deeds = [
+      ["Pin", "Compare this step with others (m)", () => this.pin()],
+      ["Link", "Copy a link that opens here", (event) => copyLink(event.target)],
+      ["SVG", "Save the picture of this step", () => saveStep()],
+      ["Frames", "Save a picture of each step, numbered", () => saveFrames()]];
+    for (const [word, title, act] of deeds) {
+      const button = tag("button", word);
+      button.title = title;
+      button.addEventListener("click", act);
+      row.append(button);
+    }
+    return row;
+  }
+
+  // Pins the step that is shown, or lets go of the one that is.
+  pin() {
+    this.pinned = this.pinned === null && this.subject ? this.subject : null;
+    this.shown = null;
+    app.player.refresh();
   }
 
   show(moment) {
@@ -92,6 +115,10 @@ class Now {
     const last = this.recording.steps[moment.n - 1];
     const subject = runs ? running : last ? [last] : [];
     this.cards.replaceChildren(...subject.slice(0, 4).map((step) => this.card(step, runs)));
+    this.subject = subject[0];
+    if (this.pinned !== null && this.subject)
+      this.cards.append(tag("h3", "Against the pinned step"),
+        comparison(this.pinned, this.subject, this.recording));
     if (!subject.length) this.cards.replaceChildren(...this.before());
     if (moment.n === this.recording.steps.length && !runs) this.cards.append(...this.result());
     this.program.mark(subject, this.recording);
@@ -115,6 +142,7 @@ class Now {
     card.append(facts([["took", timeText(step.t1 - step.t0)], ["cotangent", gradientWords(step)],
       ["lets go", graph.released && held ? byteText(held) : ""]]));
     step.sent.slice(0, 12).forEach((part) => card.append(this.gift(part)));
+    card.append(...numberBlocks(step, this.recording));
     return card;
   }
 

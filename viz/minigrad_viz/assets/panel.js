@@ -182,9 +182,10 @@ function histogram([least, most, counts], what) {
   const ends = tag("p", "", "ends");
   ends.append(tag("span", numberText(least)), tag("span", countText(all, "number")),
     tag("span", numberText(most)));
+  const often = numberText(least + (counts.indexOf(top) + 0.5) * wide);
   bars.setAttribute("role", "img");
   bars.setAttribute("aria-label", `histogram of ${what} from ${numberText(least)} to `
-    + `${numberText(most)}, most often near ${numberText(least + (counts.indexOf(top) + 0.5) * wide)}`);
+    + `${numberText(most)}, most often near ${often}`);
   figure.append(bars, ends);
   return figure;
 }

@@ -35,6 +35,7 @@ class Player {
     this.dock = new Dock(this.recording);
     this.now = new Now(this.recording);
     this.listen();
+    this.listChapters();
   }
 
   enter() {
@@ -140,13 +141,30 @@ class Player {
     if (next) this.seek(recording.after(axis, next.k + 1));
   }
 
+  // The steps with which a chapter, a layer of the model, begins.
+  get chapters() {
+    const { steps } = this.recording;
+    return steps.filter(({ k }) => k === 0 || chapterOf(steps[k]) !== chapterOf(steps[k - 1]));
+  }
+
   // To the first step of the next chapter, or of this one, or of the one before.
   seekChapter(by) {
     const { recording, axis } = this, n = recording.finished(axis, this.at);
-    const starts = recording.steps.filter(({ k }) => k === 0
-      || chapterOf(recording.steps[k]) !== chapterOf(recording.steps[k - 1])).map(({ k }) => k);
+    const starts = this.chapters.map(({ k }) => k);
     const found = by > 0 ? starts.find((k) => k > n) : starts.reverse().find((k) => k < n);
     if (found !== undefined) this.seek(recording.after(axis, found));
+  }
+
+  listChapters() {
+    const { chapters } = this, words = (step) => chapterOf(step).split("/").pop() || "outside";
+    $("chapter").hidden = chapters.length < 2;
+    $("chapter").replaceChildren(...chapters.map((step) => {
+      const option = tag("option", shorten(words(step), 24));
+      option.value = String(step.k);
+      return option;
+    }));
+    this.starts = chapters.map(({ k }) => k);
+    $("sum").hidden = !this.recording.steps.some(({ sent }) => sent.some(({ rank }) => rank > 0));
   }
 
   setAxis(axis) {
@@ -225,6 +243,8 @@ class Player {
     $("strip").setAttribute("aria-valuenow", String(moment.n));
     $("strip").setAttribute("aria-valuetext", $("count").textContent);
     $("axis").value = axis;
+    const here = step ? step.k : 0;
+    $("chapter").value = String(this.starts.filter((k) => k <= here).pop() ?? 0);
     $("speed").value = String(this.speed);
     $("follow").setAttribute("aria-pressed", String(this.follows));
   }
@@ -262,6 +282,9 @@ class Player {
     click("back", () => this.step(-1));
     click("forth", () => this.step(1));
     click("last", () => this.seek(this.end()));
+    click("sum", () => this.seekAccumulation());
+    $("chapter").addEventListener("change", (event) =>
+      this.seek(this.recording.after(this.axis, Number(event.target.value))));
     click("follow", () => { this.follows = !this.follows; this.buttons(); });
     $("speed").addEventListener("change", (event) => { this.speed = Number(event.target.value); });
     $("axis").addEventListener("change", (event) => this.setAxis(event.target.value));
@@ -290,7 +313,7 @@ class Player {
       " ": () => this.toggle(), ArrowRight: () => this.step(1), ArrowLeft: () => this.step(-1),
       Home: () => this.seek(0), End: () => this.seek(this.end()), "<": () => this.faster(-1),
       ">": () => this.faster(1), n: () => this.setAxis(this.axis === "node" ? "time" : "node"),
-      a: () => this.seekAccumulation(), "]": () => this.seekChapter(1),
+      a: () => this.seekAccumulation(), m: () => this.now.pin(), "]": () => this.seekChapter(1),
       "[": () => this.seekChapter(-1),
       f: () => { this.follows = !this.follows; this.buttons(); },
     }[name];

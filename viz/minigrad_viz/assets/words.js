@@ -46,9 +46,14 @@ function numberText(value) {
   return text.replaceAll("-", "−");
 }
 
-// [1, 2, 3]; a single number stands alone; at most `most` of them.
-function valuesText(values, most = 4) {
+// [1, 2, 3], [[1, 2], [3, 4]]; a single number stands alone; at most `most` of them.
+function valuesText(values, most = 4, shape = []) {
   if (values.length === 1) return numberText(values[0]);
+  const columns = shape[1] || 1;
+  if (shape.length === 2 && columns > 1 && columns < values.length && values.length <= most) {
+    const row = (_, k) => valuesText(values.slice(k * columns, (k + 1) * columns), most);
+    return `[${Array.from({ length: shape[0] }, row).join(", ")}]`;
+  }
   const shown = values.slice(0, most).map(numberText).join(", ");
   return `[${shown}${values.length > most ? ", …" : ""}]`;
 }
