@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 __all__ = ["show"]
 
 
-def show(graph: Any, title: str = "graph", *, step: bool = False, height: int = 640) -> Any:
+def show(graph: Any, title: str = "graph", *, step: bool = False, height: int | None = None) -> Any:
     """A graph (a dump or the path of one) as a notebook shows it; see notebook.py."""
     from minigrad_viz import notebook  # loaded only when it is wanted
 
