@@ -81,11 +81,15 @@ def one_thread() -> Iterator[int | None]:
         with _lock:
             _holders.add(mine)
             if len(_holders) == 1:
-                _limits[:] = [(library, library.get_num_threads()) for library in _libraries()]
-                for library, before in _limits:
-                    if before != 1:
-                        library.set_num_threads(1)
+                _limit_to_one()
         yield 1 if _limits else None
+
+
+def _limit_to_one() -> None:
+    _limits[:] = [(library, library.get_num_threads()) for library in _libraries()]
+    for library, before in _limits:
+        if before != 1:
+            library.set_num_threads(1)
 
 
 def _restore() -> None:

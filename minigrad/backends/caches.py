@@ -12,7 +12,8 @@ import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import partial, wraps
+from operator import is_not
 from typing import Any
 
 from .locks import Lock
@@ -81,14 +82,16 @@ class Cache:
             limits = {**self._limits, name: value}
             self._require_limits(limits)
             self._limits = limits
-            most = limits["max_bytes"]
-            for key in [k for k, (_, size) in self._entries.items() if most and size > most]:
-                self._evict(key)
+            self._evict_larger_than(limits["max_bytes"])
             self._evict_beyond()
 
     def _evict(self, key: Hashable) -> None:
         self._bytes -= self._entries.pop(key)[1]
         self._evictions += 1
+
+    def _evict_larger_than(self, most: int | None) -> None:
+        for key in [k for k, (_, size) in self._entries.items() if most and size > most]:
+            self._evict(key)
 
     def _evict_beyond(self) -> None:
         """Evict the least recently used entries beyond the bounds."""
@@ -273,7 +276,8 @@ def clear_caches() -> None:
 
 def _alive() -> list[Any]:
     with _lock:
-        return [cache for ref in _reporting if (cache := ref()) is not None]
+        refs = list(_reporting)
+    return [cache for ref in refs if (cache := ref()) is not None]
 
 
 def _in_forked_child() -> None:
@@ -292,7 +296,7 @@ if hasattr(os, "register_at_fork"):
 
 def _forget(ref: weakref.ref) -> None:
     with _lock:
-        _reporting[:] = [other for other in _reporting if other is not ref]
+        _reporting[:] = filter(partial(is_not, ref), _reporting)
 
 
 def size_of_value(value: Any) -> int:

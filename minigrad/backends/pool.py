@@ -143,15 +143,19 @@ class _Helpers:
     def grow(self, count: int) -> int:
         """How many helpers a job that asks for `count` can have."""
         with self.growing:
-            while len(self.threads) < min(count, LIMIT) and not self.stopped:
-                name = f"minigrad-{len(self.threads) + 1}"
-                thread = threading.Thread(target=self._serve, name=name, daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # the system gives no more threads: go on with these
-                    break
-                self.threads.append(thread)
+            self._start(min(count, LIMIT))
         return min(count, len(self.threads))
+
+    def _start(self, count: int) -> None:
+        """Start threads until there are `count`. Under the lock."""
+        while len(self.threads) < count and not self.stopped:
+            name = f"minigrad-{len(self.threads) + 1}"
+            thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more threads: go on with these
+                break
+            self.threads.append(thread)
 
     def call(self, count: int, job: _Job) -> None:
         for _ in range(count):

@@ -193,21 +193,24 @@ class Crew:
 
     def results(self, tasks: Iterable) -> Iterator[Any]:
         """Each task's result; an error of a worker is raised here, with its traceback."""
-        waiting: deque = deque()
         try:
-            for i, task in enumerate(tasks):
-                if len(waiting) == self.ahead:
-                    yield self._result(*waiting.popleft())
-                with ctrl_c_held_back() if i < self.count else nullcontext():
-                    waiting.append((i, self._submitted(i, task)))
-            while waiting:
-                yield self._result(*waiting.popleft())
+            yield from self._in_turn(tasks)
         finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
             for lane in self.lanes:
                 manager = getattr(lane, "_executor_manager_thread", None)
                 if manager is not None:
                     _ending.add(manager)
                 lane.shutdown(wait=False, cancel_futures=True)
+
+    def _in_turn(self, tasks: Iterable) -> Iterator[Any]:
+        waiting: deque = deque()
+        for i, task in enumerate(tasks):
+            if len(waiting) == self.ahead:
+                yield self._result(*waiting.popleft())
+            with ctrl_c_held_back() if i < self.count else nullcontext():
+                waiting.append((i, self._submitted(i, task)))
+        while waiting:
+            yield self._result(*waiting.popleft())
 
     def _submitted(self, i: int, task: Any) -> Future:
         """The future batch i; a failed one where its worker has died, told when its turn comes."""

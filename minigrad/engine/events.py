@@ -60,11 +60,18 @@ def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = Fal
 def unlisten(listener: Any) -> None:
     """Stop hearing events; unknown listeners are ignored."""
     with _lock:
-        at = [i for i, other in enumerate(listeners) if other is listener][:1]
-        for i in at:
-            _set(listeners[:i] + listeners[i + 1 :], _asked[:i] + _asked[i + 1 :])
-    if at:
+        heard = _remove(listener)
+    if heard:
         modes.add_reason(-1)
+
+
+def _remove(listener: Any) -> bool:
+    """Take a listener off the list; whether it was there. Under the lock."""
+    for i, other in enumerate(listeners):
+        if other is listener:
+            _set(listeners[:i] + listeners[i + 1 :], _asked[:i] + _asked[i + 1 :])
+            return True
+    return False
 
 
 def _set(who: tuple, asked: tuple) -> None:

@@ -8,6 +8,8 @@ each use by a line of the user's; at other times the class is as it was written.
 import functools
 import sys
 from collections.abc import Callable
+from functools import partial
+from operator import ne
 from time import perf_counter_ns
 from types import FrameType
 from typing import Any
@@ -43,7 +45,7 @@ def unlisten(hear: Hear) -> None:
     """Stop that; unknown listeners are ignored."""
     global hearing
     with _lock:
-        before, hearing = hearing, tuple([other for other in hearing if other != hear])
+        before, hearing = hearing, tuple(filter(partial(ne, hear), hearing))
         if before and not hearing:
             for name, written in _WRITTEN.items():
                 setattr(Tensor, name, written)

@@ -86,60 +86,72 @@ class MemoryTracker:
         self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple
     ) -> None:
         """An op has run forward: its inputs were there before, its outputs are new."""
-        known, seq = self._held.get, None if node is None else node.number
         with self._lock:
-            for x in inputs:
-                array = x._data if x.__class__ is Tensor else x
-                held = known(id(array))
-                if held is None or held() is not array:
-                    held = self._of(x, t, _category_of(x), "before", None, None, where)
+            self._forward(op, t, node, inputs, outputs, where)
+
+    def _forward(
+        self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple
+    ) -> None:
+        known, seq = self._held.get, None if node is None else node.number
+        for x in inputs:
+            array = x._data if x.__class__ is Tensor else x
+            held = known(id(array))
+            if held is None or held() is not array:
+                held = self._of(x, t, _category_of(x), "before", None, None, where)
+            if held is not None:
+                held.used = held.used_forward = t
+        for y in outputs:
+            held = self._of(y, t, "temporary", "forward", op, seq, where)
+            if held is not None:
+                held.used = held.used_forward = t
+        if node is not None and node.saved:
+            for x in _arrays_in(node.saved):
+                held = known(id(x))
+                if held is None or held() is not x:
+                    held = self._of(x, t, "temporary", "forward", op, seq, where)
                 if held is not None:
-                    held.used = held.used_forward = t
-            for y in outputs:
-                held = self._of(y, t, "temporary", "forward", op, seq, where)
-                if held is not None:
-                    held.used = held.used_forward = t
-            if node is not None and node.saved:
-                for x in _arrays_in(node.saved):
-                    held = known(id(x))
-                    if held is None or held() is not x:
-                        held = self._of(x, t, "temporary", "forward", op, seq, where)
-                    if held is not None:
-                        held.saved += 1
-                        if held.category == "temporary":
-                            self._set(held, "saved", t)
+                    held.saved += 1
+                    if held.category == "temporary":
+                        self._set(held, "saved", t)
 
     def backward(
         self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple
     ) -> None:
         """A node has run backward: what it had saved has been used, its contributions are new."""
         with self._lock:
-            for x in _arrays_in(node.saved):
-                held = self._of(x, t, "saved", "before", None, None, where)
-                if held is not None:
-                    held.used = t
-                    held.saved = max(0, held.saved - 1)
-                    if not held.saved and held.category == "saved":
-                        self._set(held, held.before, t)
-            for x in cotangents_of(g):
-                held = self._of(x, t, "gradient", "backward", None, None, where)
-                if held is not None:
-                    held.used = t
-            for c in contributions:
-                held = self._of(c, t, "gradient", "backward", op, node.number, where)
-                if held is not None:
-                    held.used = t
+            self._backward(op, t, node, g, contributions, where)
+
+    def _backward(
+        self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple
+    ) -> None:
+        for x in _arrays_in(node.saved):
+            held = self._of(x, t, "saved", "before", None, None, where)
+            if held is not None:
+                held.used = t
+                held.saved = max(0, held.saved - 1)
+                if not held.saved and held.category == "saved":
+                    self._set(held, held.before, t)
+        for x in cotangents_of(g):
+            held = self._of(x, t, "gradient", "backward", None, None, where)
+            if held is not None:
+                held.used = t
+        for c in contributions:
+            held = self._of(c, t, "gradient", "backward", op, node.number, where)
+            if held is not None:
+                held.used = t
 
     def backward_done(self, leaves: list, where: tuple) -> None:
         """A backward has ended: look at what each `.grad` holds now."""
         t = perf_counter_ns()
         with self._lock:
             for leaf in leaves:
-                tensor = leaf.tensor()
-                if tensor is not None and tensor.grad is not None:
-                    held = self._of(tensor.grad, t, "gradient", "backward", None, None, where)
-                    if held is not None and held.category in ("temporary", "saved"):
-                        self._set(held, "gradient", t)
+                self._gradient_of(leaf.tensor(), t, where)
+
+    def _gradient_of(self, tensor: Any, t: int, where: tuple) -> None:
+        if tensor is not None and tensor.grad is not None:
+            held = self._of(tensor.grad, t, "gradient", "backward", None, None, where)
+            if held is not None and held.category in ("temporary", "saved"):
+                self._set(held, "gradient", t)
 
     def stepped(self, optimizer: Any, t: int, where: tuple) -> None:
         """An optimizer has made a step: its parameters, and what it keeps."""
@@ -147,17 +159,16 @@ class MemoryTracker:
         with self._lock:
             for group in getattr(optimizer, "param_groups", ()):
                 for p in group.get("params", ()):
-                    for x, category in ((p, "parameter"), (p.grad, "gradient")):
-                        held = self._of(x, t, category, "before", None, None, where)
-                        if held is not None:
-                            held.used = t
-                            if held.category != category:
-                                self._set(held, category, t)
+                    self._update(p, "parameter", t, where)
+                    self._update(p.grad, "gradient", t, where)
             for state in list(getattr(optimizer, "_state", {}).values()):
                 for x in _arrays_in(tuple(state.values())):
-                    held = self._of(x, t, "optimizer state", "optimizer", name, None, where)
-                    if held is not None:
-                        held.used = t
+                    self._use(x, t, "optimizer state", "optimizer", name, None, where)
+
+    def _update(self, x: Any, category: str, t: int, where: tuple) -> None:
+        held = self._use(x, t, category, "before", None, None, where)
+        if held is not None and held.category != category:
+            self._set(held, category, t)
 
     # -- pieces of memory --------------------------------------------------------------------
 
@@ -193,6 +204,13 @@ class MemoryTracker:
             ("alloc", number, t, held.bytes, category, phase, op, seq, thread, origin,
              array.shape, array.dtype)
         )  # fmt: skip
+        return held
+
+    def _use(self, x: Any, t: int, *as_new: Any) -> _Held | None:
+        """The same, where it is read or written now."""
+        held = self._of(x, t, *as_new)
+        if held is not None:
+            held.used = t
         return held
 
     def gone(self, held: _Held) -> None:

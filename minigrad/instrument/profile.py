@@ -220,8 +220,7 @@ class profile(metaclass=CalledFirst):
         with self._lock:
             earlier = self._nested.setdefault(identity(), [])
             if kind == "backward":
-                while earlier and earlier[-1][0] >= t0:
-                    own -= earlier.pop()[1]
+                own -= _taken_since(t0, earlier)
                 if self._running == 1:  # nothing encloses this event, nor what came before it
                     del self._nested[identity()]
                     self._backward.may_nest = bool(self._nested)
@@ -237,17 +236,20 @@ class profile(metaclass=CalledFirst):
     def rows(self) -> list[Row]:
         """One row per op and phase (and line), the longest total first; shares add to 100."""
         with self._lock:
-            cells = [*self._forward.cells.values(), *self._backward.cells.values()]
-            for cell in cells:
-                cell.fold()
-            merged: dict[tuple, Row] = {}
-            for cell in cells:
-                if cell.row.calls:
-                    self._merge(cell, merged)
+            merged = self._merged()
         rows = sorted(merged.values(), key=lambda row: (-row.total_ns, row.op, row.phase, row.site))
         for row, share in zip(rows, shares([row.total_ns for row in rows]), strict=True):
             row.share = share
         return rows
+
+    def _merged(self) -> dict[tuple, Row]:
+        """The cells' calls by op, phase and line. Under the lock."""
+        merged: dict[tuple, Row] = {}
+        for cell in [*self._forward.cells.values(), *self._backward.cells.values()]:
+            cell.fold()
+            if cell.row.calls:
+                self._merge(cell, merged)
+        return merged
 
     def _merge(self, cell: Cell, merged: dict[tuple, Row]) -> None:
         """Add a cell to the row of its op, phase and line (a line has many instructions)."""
@@ -310,6 +312,14 @@ class profile(metaclass=CalledFirst):
             self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )
         return text if self.sections is None else f"{text}\n{self.sections.table(top)}"
+
+
+def _taken_since(t0: int, earlier: list[tuple[int, int]]) -> int:
+    """Take the events that began at t0 or later off the list; how long they took."""
+    taken = 0
+    while earlier and earlier[-1][0] >= t0:
+        taken += earlier.pop()[1]
+    return taken
 
 
 def _place(origin: tuple | None) -> str:

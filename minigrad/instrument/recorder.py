@@ -164,12 +164,17 @@ class record_backward(metaclass=CalledFirst):
 
     def graph_done(self, error: BaseException | None) -> None:
         """This thread's innermost backward has ended."""
+        mine = [p for p in self._running() if p.thread == identity()]
+        if not mine:
+            return
         with self._lock:
-            mine = [p for p in self._passes if p.thread == identity()]
-            if not mine:
-                return
             self._passes.remove(mine[-1])
         self.done(mine[-1].finished())
+
+    def _running(self) -> list[_Pass]:
+        """The backwards that have not ended, of all threads."""
+        with self._lock:
+            return list(self._passes)
 
     def hear(self, event: tuple) -> None:
         """Keep what one event says: see engine/events.py."""
@@ -188,8 +193,7 @@ class record_backward(metaclass=CalledFirst):
 
     def _hear_step(self, t0: int, t1: int, node: Any, g: Any, contributions: tuple) -> None:
         began = perf_counter_ns()
-        with self._lock:
-            running = [p for p in self._passes if node.number in p.records]
+        running = [p for p in self._running() if node.number in p.records]
         if not running:
             return
         size, nonfinite = norm(g)

@@ -15,7 +15,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
+from operator import ne
 from time import perf_counter_ns
 from typing import Any
 
@@ -46,7 +47,7 @@ def unlisten(hear: Callable[[str, Spans], None]) -> None:
     """Stop that; unknown listeners are ignored."""
     global hearing
     with _lock:
-        before, hearing = hearing, tuple([other for other in hearing if other != hear])
+        before, hearing = hearing, tuple(filter(partial(ne, hear), hearing))
         if before and not hearing:
             _switch(_general, _watched)
 

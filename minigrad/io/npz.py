@@ -113,7 +113,7 @@ def _texts(array: Any, path: str) -> dict[str, str]:
 def _members(path: str, max_bytes: int | None, only: str | None = None) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [m for m in archive.infolist() if only in (None, _name(m))]
+            members = _wanted(archive, only)
             _check_sizes(path, members, max_bytes)
             return {_name(member): _array(archive, member, path) for member in members}
     except (FormatError, MemoryError):
@@ -124,6 +124,10 @@ def _members(path: str, max_bytes: int | None, only: str | None = None) -> dict[
             raise
         reason = error if number is None else "a place before it"
         raise FormatError(f"{path} is not an npz file that can be read: {reason}") from None
+
+
+def _wanted(archive: zipfile.ZipFile, only: str | None) -> list[zipfile.ZipInfo]:
+    return [member for member in archive.infolist() if only in (None, _name(member))]
 
 
 def _name(member: zipfile.ZipInfo) -> str:

@@ -7,7 +7,8 @@ they take an ordered form, slower, or raise where there is none.
 
 import warnings
 from contextlib import ContextDecorator
-from operator import attrgetter
+from functools import partial
+from operator import attrgetter, is_not
 from typing import Any, NamedTuple
 
 from ..backends.device import device_of
@@ -113,7 +114,7 @@ class deterministic(ContextDecorator):
     def __exit__(self, *exc: object) -> None:
         own = self._own.stack[-1]
         with _lock:  # its own, which is not the last where threads leave in another order
-            _settings[:] = [setting for setting in _settings if setting is not own]
+            _settings[:] = filter(partial(is_not, own), _settings)
             _put_in_force()
         self._own.stack.pop()
 

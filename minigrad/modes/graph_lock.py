@@ -45,14 +45,14 @@ def register(mine: Claim) -> int:
     """
     with _lock:
         if _running:
-            _running[:] = [other for other in _running if not other.ended]
             _refuse_conflict(mine)
         _running.append(mine)
         return len(_running)
 
 
 def _refuse_conflict(mine: Claim) -> None:
-    """GraphInUseError where another thread runs a backward that conflicts."""
+    """GraphInUseError where another thread runs a backward that conflicts. Under the lock."""
+    _running[:] = [other for other in _running if not other.ended]
     for other in _running:
         if mine.conflicts(other):
             shared = mine._nodes() & other._nodes()

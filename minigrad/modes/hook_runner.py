@@ -91,10 +91,8 @@ class Hooks:
             if mine is not None and tensor is not None and tensor.node is leaf:
                 _run(mine, tensor, g)
             del tensor
-            for fn in hooks.of(leaf, "ready") if registered else ():
-                tensor = leaf.tensor()
-                if tensor is not None:
-                    _run(fn, tensor)
+            if registered:
+                _run_ready(leaf)
         finally:
             hooks.running.afterwards = outer
 
@@ -102,6 +100,13 @@ class Hooks:
         """Call the functions that leaf-ready hooks gave to call_after_backward."""
         for fn in self.afterwards:
             _run(fn)
+
+
+def _run_ready(leaf: Any) -> None:
+    for fn in hooks.of(leaf, "ready"):
+        tensor = leaf.tensor()
+        if tensor is not None:
+            _run(fn, tensor)
 
 
 def _run(fn: Callable, *args: Any) -> Any:

@@ -56,15 +56,18 @@ class HookHandle:
 
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
-        global registered
         with _lock:
-            while self._attached:
-                ref, hook = self._attached[-1]
-                vertex = ref()
-                if vertex is not None:
-                    vertex.hooks.pop(hook, None)
-                self._attached.pop()
-                registered -= 1  # Ctrl-C in between leaves one too many, which costs time alone
+            self._detach()
+
+    def _detach(self) -> None:
+        global registered
+        while self._attached:
+            ref, hook = self._attached[-1]
+            vertex = ref()
+            if vertex is not None:
+                vertex.hooks.pop(hook, None)
+            self._attached.pop()
+            registered -= 1  # Ctrl-C in between leaves one too many, which costs time alone
 
     def __copy__(self) -> "HookHandle":
         return self

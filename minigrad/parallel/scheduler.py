@@ -140,8 +140,7 @@ class Scheduler:
                 self.lanes.append(lane)
                 self.inside.add(me)
             with nullcontext() if here else _modes_of(self.modes):
-                while (i := self._next(small, lane)) is not None:
-                    self._do(i, small, lane)
+                self._do_all(small, lane)
         except BaseException as error:  # Ctrl-C between vertices
             self._stop()
             self.interrupt = error
@@ -149,6 +148,10 @@ class Scheduler:
             lane.alive = perf_counter_ns() - started
             with self.lock:
                 self.inside.discard(me)
+
+    def _do_all(self, small: list[int], lane: Lane) -> None:
+        while (i := self._next(small, lane)) is not None:
+            self._do(i, small, lane)
 
     def _next(self, small: list[int], lane: Lane) -> int | None:
         """The rank of a vertex to run; waits for one; None when there will be no more."""
@@ -294,18 +297,10 @@ class Scheduler:
 
     def _sum(self, shared: list, complete: list[int], lane: Lane) -> None:
         """The same for parents with several consumers: each part in its turn."""
-        to_add: list[tuple[int, list]] = []
         started = perf_counter_ns()
         with self.lock:
             lane.locked += perf_counter_ns() - started
-            while shared:
-                parent, turn, parts = shared.pop()
-                total = self.sums[parent]
-                total.parts[turn] = parts
-                if not total.adding:
-                    total.adding = True
-                    to_add.append((parent, total.take()))
-        parts = None
+            to_add = self._arrive(shared)
         while to_add:
             parent, batch = to_add.pop()
             self._add(parent, batch)
@@ -318,6 +313,18 @@ class Scheduler:
                 total.adding = False
                 if total.next == total.turns:
                     complete.append(parent)
+
+    def _arrive(self, shared: list) -> list[tuple[int, list]]:
+        """Give parts their turns; the sums that this thread is to add. Under the lock."""
+        to_add = []
+        while shared:
+            parent, turn, parts = shared.pop()
+            total = self.sums[parent]
+            total.parts[turn] = parts
+            if not total.adding:
+                total.adding = True
+                to_add.append((parent, total.take()))
+        return to_add
 
     def _add(self, i: int, parts: list) -> None:
         """Add parts, in order, to what has arrived at a vertex."""

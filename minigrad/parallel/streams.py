@@ -88,19 +88,21 @@ class _Home:
     def borrow(self, new: Any) -> Any:
         """A stream for this thread, if possible the one it had (its libraries are set to it)."""
         with self._lock:
-            if not self.free:
-                return new(non_blocking=True)
-            mine = [i for i, (thread, _) in enumerate(self.free) if thread == threading.get_ident()]
-            return self.free.pop(mine[-1] if mine else -1)[1]
+            return self._take() if self.free else new(non_blocking=True)
+
+    def _take(self) -> Any:
+        mine = [i for i, (thread, _) in enumerate(self.free) if thread == threading.get_ident()]
+        return self.free.pop(mine[-1] if mine else -1)[1]
 
     def give_back(self, seats: dict[int, "Seat"]) -> None:
         """Take back what threads have borrowed."""
+        borrowed = [
+            (thread, seat.stream)
+            for thread, seat in seats.items()
+            if seat.stream is not self.stream
+        ]
         with self._lock:
-            self.free += [
-                (thread, seat.stream)
-                for thread, seat in seats.items()
-                if seat.stream is not self.stream
-            ]
+            self.free += borrowed
 
 
 _homes: dict[tuple, _Home] = {}  # by device, address of the stream, thread
@@ -111,7 +113,10 @@ def _home(cupy: Any) -> _Home:
     """The current stream of this thread, with what may be borrowed from it."""
     stream = cupy.cuda.get_current_stream()
     key = (cupy.cuda.Device().id, stream.ptr, threading.get_ident())
-    return _homes.get(key) or _settle(key, stream)
+    if key in _homes:
+        return _homes[key]
+    with _settling:
+        return _settle(key, stream)
 
 
 def _settle(key: tuple, stream: Any) -> _Home:
@@ -120,15 +125,15 @@ def _settle(key: tuple, stream: Any) -> _Home:
     That keeps rule 4: all that the dead thread has given to the stream is there, so what waits for
     the stream waits for it. Dead threads' homes in other streams are forgotten once nobody can
     give such a stream work any more and it has done its own: nothing then uses memory of theirs.
+    Under the lock.
     """
-    with _settling:
-        alive = sys._current_frames()
-        for other in [other for other in _homes if other[2] not in alive]:
-            if other[:2] == key[:2]:
-                return _homes.setdefault(key, _homes.pop(other))
-            if _abandoned(_homes[other].stream):
-                del _homes[other]
-        return _homes.setdefault(key, _Home(stream))
+    alive = sys._current_frames()
+    for other in [other for other in _homes if other[2] not in alive]:
+        if other[:2] == key[:2]:
+            return _homes.setdefault(key, _homes.pop(other))
+        if _abandoned(_homes[other].stream):
+            del _homes[other]
+    return _homes.setdefault(key, _Home(stream))
 
 
 def _abandoned(stream: Any) -> bool:

@@ -229,9 +229,10 @@ def _spread(
             hear_of_deaths(pool)
         yield from map(_received, tasks, results)
     except BaseException:  # their checks can take minutes, and nobody will read the results
-        for process in active_children():  # nor are these cancelled: in CPython 3.11 the pool's
-            if process not in others:  # thread, which says that they are lost, fails at that
-                process.terminate()
+        # nor are these cancelled: in CPython 3.11 the pool's thread, which says that they are lost,
+        # fails at that
+        for process in {*active_children()}.difference(others):
+            process.terminate()
         raise
     finally:
         pool.shutdown(wait=True)

@@ -244,20 +244,27 @@ def run_check(
         raise ValueError(
             f"run_check: there is no check {check!r}, only {CHECKS[0].id} to {CHECKS[-1].id}"
         )
-    spec, context = specs[op], Context(level, seed)
     outcome = Outcome(op, check)
     with np.errstate(all="ignore"):
-        if wanted.per == "op":
-            outcome.comparisons = wanted(spec, context)
-            return outcome
-        cases = [*cases_of(spec, wanted, context)]
-        names = [case.name for case in cases]
-        if sample is not None and sample not in names:
-            raise ValueError(f"run_check: {check} of {op} has no sample {sample!r}, only {names}")
-        for case in cases:
-            if sample in (None, case.name):
-                try:
-                    outcome.comparisons += _made(wanted, case)
-                except DoesNotApply as reason:
-                    outcome.reason = str(reason)
+        _run_check(outcome, wanted, specs[op], Context(level, seed), sample)
     return outcome
+
+
+def _run_check(
+    outcome: Outcome, wanted: Check, spec: OpSpec, context: Context, sample: str | None
+) -> None:
+    if wanted.per == "op":
+        outcome.comparisons = wanted(spec, context)
+        return
+    cases = [*cases_of(spec, wanted, context)]
+    names = [case.name for case in cases]
+    if sample is not None and sample not in names:
+        raise ValueError(
+            f"run_check: {outcome.check} of {outcome.op} has no sample {sample!r}, only {names}"
+        )
+    for case in cases:
+        if sample in (None, case.name):
+            try:
+                outcome.comparisons += _made(wanted, case)
+            except DoesNotApply as reason:
+                outcome.reason = str(reason)

@@ -26,6 +26,7 @@ from .planted_rare import RARE
 from .planted_scales import SCALES
 from .progress import progress
 from .run import Outcome, check_spec
+from .spec import OpSpec
 
 PLANTS = (
     *NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS, *PLAIN,
@@ -49,11 +50,15 @@ class Verdict:
 def judge(plant: Plant, seed: int = 0, level: str = "fast") -> Verdict:
     """Put the wrong op and the right one under every check."""
     with plant.while_wrong():
-        wrong = [o for o in check_spec(plant.wrong, Context(level, seed)) if o.status == "fail"]
-    right = [o for o in check_spec(plant.right, Context(level, seed)) if o.status == "fail"]
+        wrong = _failures(plant.wrong, seed, level)
+    right = _failures(plant.right, seed, level)
     excused = {outcome.check for outcome in right}
     caught = tuple(outcome.check for outcome in wrong if outcome.check not in excused)
     return Verdict(plant, caught, tuple(right))
+
+
+def _failures(spec: OpSpec, seed: int, level: str) -> list[Outcome]:
+    return [o for o in check_spec(spec, Context(level, seed)) if o.status == "fail"]
 
 
 def verdicts(seed: int = 0) -> Iterator[Verdict]:

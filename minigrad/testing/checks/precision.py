@@ -168,15 +168,15 @@ def grid(f: Any, context: Context) -> Iterator[tuple[float, float, float]]:
         raise Skipped("mpmath is not installed") from None
     rng = context.rng("grid")
     exponents = np.linspace(-60, 20, 161 if context.full else 17)
-    with mpmath.workdps(_DIGITS):
-        for x in (s * float(2.0**k * (1 + rng.random())) for k in exponents for s in (1, -1)):
-            try:
+    for x in (s * float(2.0**k * (1 + rng.random())) for k in exponents for s in (1, -1)):
+        try:
+            with mpmath.workdps(_DIGITS):
                 y, d = f(mpmath.mpf(x)), mpmath.diff(f, mpmath.mpf(x))
-            except (ArithmeticError, ValueError, NoConvergence):
-                continue
-            real = [z for z in (y, d) if not isinstance(z, mpmath.mpc) and mpmath.isfinite(z)]
-            if len(real) == 2 and all(z == 0 or 1e-290 < abs(z) < 1e290 for z in real):
-                yield x, float(y), float(d)
+        except (ArithmeticError, ValueError, NoConvergence):
+            continue
+        real = [z for z in (y, d) if not isinstance(z, mpmath.mpc) and mpmath.isfinite(z)]
+        if len(real) == 2 and all(z == 0 or 1e-290 < abs(z) < 1e290 for z in real):
+            yield x, float(y), float(d)
 
 
 def _within(x: np.ndarray, a: np.ndarray, b: np.ndarray, allowed: np.ndarray, what: str) -> None:
