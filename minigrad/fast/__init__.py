@@ -3,7 +3,7 @@
 fast_call.py       seam A: the calls of an op, written out for it alone
 codegen.py         seam B: `save` and `vjp` of a plan, written out
 ownership.py       seam D: sums in place, gradients handed out without a copy
-blocked_vjp.py     cotangents of large arrays in blocks, or put off
+blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the plain call of a mg.Function
 """
 

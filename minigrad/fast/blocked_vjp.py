@@ -1,9 +1,9 @@
-"""What an elementwise op makes of a large cotangent: contributions in blocks, or put off.
+"""What an elementwise op makes of a large cotangent: contributions in blocks, or deferred.
 
-A contribution need not be made at once. Where it goes to another elementwise node, that node's own
-rules take it block by block; where several meet, they are added. Put off, each block of it is made
-there, in the cache, just before it is used, and the whole is never written to memory. The backward
-of tanh(x) * gelu(x) + x / 2 writes one array of the size of x so, where it would write three.
+A contribution need not be computed at once. Where it goes to another elementwise node, that node's
+own rules take it block by block; where several meet, they are added. Deferred, each block of it is
+computed there, in the cache, just before it is used, and the whole is never written to memory. So
+the backward of tanh(x) * gelu(x) + x / 2 writes one array of the size of x in place of three.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from ..ops.blocked import axes_of, piecewise
 
 PASSED = object()  # instead of a rule: the contribution is g itself
-MOST = 6  # arrays that what is put off may be made of: their blocks share a cache
+MOST = 6  # arrays that a lazy cotangent may read: their blocks share a cache
 
 
 class BlockRule(NamedTuple):
@@ -37,13 +37,13 @@ class BlockRule(NamedTuple):
         return [saved[k] for k in self.positions]
 
 
-# -- what is put off -----------------------------------------------------------------------------
+# -- lazy cotangents -------------------------------------------------------------------------------
 
 
-class PutOff:
-    """Something of this shape and dtype that is not made yet.
+class LazyCotangent:
+    """A cotangent of this shape and dtype that is not computed yet.
 
-    fn(*blocks) makes a block of it from those of `arrays`; fill(y, *blocks) writes it into y.
+    fn(*blocks) computes a block of it from those of `arrays`; fill(y, *blocks) writes it into y.
     """
 
     __slots__ = ("arrays", "shape", "dtype", "size")
@@ -58,7 +58,7 @@ class PutOff:
     def fill(self, y: Any, *blocks: Any) -> None:
         raise NotImplementedError
 
-    def made(self) -> np.ndarray:
+    def materialise(self) -> np.ndarray:
         def fill(ys: list, *blocks: Any) -> None:
             self.fill(ys[0], *blocks)
 
@@ -66,15 +66,15 @@ class PutOff:
 
     def added(self, c: Any) -> Any:
         """The sum with a further contribution."""
-        if isinstance(c, PutOff):
+        if isinstance(c, LazyCotangent):
             return Sum(self, c)
-        total = self.made()
+        total = self.materialise()
         total += c
         return total
 
 
-class Contribution(PutOff):
-    """rule.fn(g, *values); g is an array, or one number in an array without axes, or a PutOff."""
+class Contribution(LazyCotangent):
+    """rule.fn(g, *values); g: an array, one number in an array without axes, or a LazyCotangent."""
 
     __slots__ = ("rule", "g")
 
@@ -91,12 +91,12 @@ class Contribution(PutOff):
         self.rule.fill(y, g, *values)
 
 
-class Sum(PutOff):
+class Sum(LazyCotangent):
     """Two, added in the order in which they came."""
 
     __slots__ = ("first", "second")
 
-    def __init__(self, first: PutOff, second: PutOff):
+    def __init__(self, first: LazyCotangent, second: LazyCotangent):
         super().__init__((*first.arrays, *second.arrays), first.shape, first.dtype)
         self.first, self.second = first, second
 
@@ -113,7 +113,7 @@ class Sum(PutOff):
 
 def _parts(g: Any) -> tuple:
     """What a cotangent is made of."""
-    return g.arrays if isinstance(g, PutOff) else (g,)
+    return g.arrays if isinstance(g, LazyCotangent) else (g,)
 
 
 def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
@@ -121,7 +121,7 @@ def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
 
     into: a block that may be written over
     """
-    if not isinstance(g, PutOff):
+    if not isinstance(g, LazyCotangent):
         return blocks[0], blocks[1:]
     n = len(g.arrays)
     if into is None or into.dtype != g.dtype:
@@ -134,10 +134,10 @@ def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
 
 
 class BlockedVjp:
-    """`plan.blocked_vjp`: called as (g, saved, put_off), it returns what `vjp` would.
+    """`plan.blocked_vjp`: called as (g, saved, deferred), it returns what `vjp` would.
 
-    g        an array, or a PutOff
-    put_off  the contributions that are put off, by position
+    g         an array, or a LazyCotangent
+    deferred  the contributions that are deferred, by position
     """
 
     def __init__(self, rules: list):
@@ -145,9 +145,11 @@ class BlockedVjp:
         self.rules = rules
         self.positions = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
 
-    def __call__(self, g: Any, saved: Any, put_off: Mapping[int, PutOff] | None = None) -> list:
+    def __call__(
+        self, g: Any, saved: Any, deferred: Mapping[int, LazyCotangent] | None = None
+    ) -> list:
         found: list = [g if rule is PASSED else None for rule in self.rules]
-        for i, c in (put_off or {}).items():
+        for i, c in (deferred or {}).items():
             found[i] = c
         now = [i for i in self.positions if found[i] is None]
         if now:
@@ -156,27 +158,29 @@ class BlockedVjp:
                 found[i] = c
         return found
 
-    def received(self, g: Any) -> Any:
-        """g, made if it is put off and the contributions cannot be made of its blocks alone."""
-        return g.made() if isinstance(g, PutOff) and PASSED in self.rules else g
+    def materialised(self, g: Any) -> Any:
+        """g, computed if it is lazy and the contributions need more than its blocks."""
+        return g.materialise() if isinstance(g, LazyCotangent) and PASSED in self.rules else g
 
-    def put_off(self, i: int, g: Any, saved: Sequence, dtype: Any, held: Any) -> PutOff | None:
-        """The contribution i, put off; None where it is as well made now.
+    def deferred(
+        self, i: int, g: Any, saved: Sequence, dtype: Any, held: Any
+    ) -> LazyCotangent | None:
+        """The contribution i, deferred; None where it is as well computed now.
 
-        That is where what is held for the parent would be made of more than MOST arrays, or these
+        That is where what is held for the parent would read more than MOST arrays, or these
         are not of one shape and so cannot be cut together, or where it or g is of another dtype
-        than the parent, or each of several contributions would make g for itself.
+        than the parent, or each of several contributions would compute g for itself.
 
-        held: what has arrived at the parent so far, a PutOff, or None
+        held: what has arrived at the parent so far, a LazyCotangent, or None
         """
         rule = self.rules[i]
         if not isinstance(rule, BlockRule) or g.dtype != dtype:
             return None
-        if isinstance(g, PutOff) and len(self.positions) > 1:
+        if isinstance(g, LazyCotangent) and len(self.positions) > 1:
             return None
         once = _without_repeats(g, saved, rule.scales)
-        later = Contribution(rule, once, rule.of(saved), g.shape, dtype)
-        arrays = [x for x in later.arrays if axes_of(x)]
+        deferred = Contribution(rule, once, rule.of(saved), g.shape, dtype)
+        arrays = [x for x in deferred.arrays if axes_of(x)]
         if not arrays or any(
             type(x) is not np.ndarray or x.shape != g.shape or not all(x.strides) for x in arrays
         ):
@@ -185,8 +189,8 @@ class BlockedVjp:
         if len({id(x) for x in all_arrays if axes_of(x)}) > MOST:
             return None
         few = (*(slice(0, 1),) * (len(g.shape) - 1), slice(0, 2))
-        start = later.fn(*[x[few] if axes_of(x) else x for x in later.arrays])
-        return later if type(start) is np.ndarray and start.dtype == dtype else None
+        start = deferred.fn(*[x[few] if axes_of(x) else x for x in deferred.arrays])
+        return deferred if type(start) is np.ndarray and start.dtype == dtype else None
 
 
 def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
@@ -206,11 +210,11 @@ def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
         for y, rule in zip(ys, rules, strict=True):
             rule.fill(y, block, *rule.of(values))
 
-    few = not isinstance(g, PutOff)
-    made = piecewise(fn, (*_parts(once), *saved), {}, fill, few=few)
+    few = not isinstance(g, LazyCotangent)
+    computed = piecewise(fn, (*_parts(once), *saved), {}, fill, few=few)
     if once is g:
-        return made
-    return [c if c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
+        return computed
+    return [c if c.shape == g.shape else np.broadcast_to(c, g.shape) for c in computed]
 
 
 def _without_repeats(g: Any, saved: Sequence, scaled: bool) -> Any:

@@ -14,7 +14,7 @@ from ..engine.graph import Leaf, Node
 from ..engine.registry import op
 from ..engine.tensor import wrap
 from ..tensor_api.tensor import Tensor
-from .blocked_vjp import PutOff
+from .blocked_vjp import LazyCotangent
 
 _ndarray = np.ndarray
 
@@ -75,27 +75,29 @@ def _wraps_alone(x: Any) -> bool:
 def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
     """The contributions of an elementwise node for a large g, made in blocks.
 
-    Where a parent is a leaf or takes its contribution in blocks, and no sum has been made there, it
-    is put off until then (blocked_vjp.py). The numbers are those of `add_into`.
+    Where a parent is a leaf or takes its contribution in blocks, and no sum has been computed
+    there, it is deferred until then (blocked_vjp.py). The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.vjp(g, node.saved)
-    large, saved, later = plan.blocked_vjp, [*node.saved], {}
-    g = large.received(g)
+    large, saved, deferred = plan.blocked_vjp, [*node.saved], {}
+    g = large.materialised(g)
     for i, parent in enumerate(node.parents):
         held = cotangents.get(parent)
-        if parent.shape == g.shape and _may_wait(parent, node, held, leads):
-            c = large.put_off(i, g, saved, parent.dtype, held)
+        if parent.shape == g.shape and _may_defer(parent, node, held, leads):
+            c = large.deferred(i, g, saved, parent.dtype, held)
             if c is not None:
-                later[i] = c
-    return large(g, saved, later)
+                deferred[i] = c
+    return large(g, saved, deferred)
 
 
-def _may_wait(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
-    """Whether the node's contribution to this parent may be put off: nothing else has been made
-    there, and the total is a leaf's gradient or taken in blocks.
+def _may_defer(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
+    """Whether the node's contribution to this parent may be deferred.
+
+    So it is where nothing else has been computed there, and the total is a leaf's gradient or
+    taken in blocks.
     """
-    if not (held is None or isinstance(held, PutOff)) or node.parents.count(parent) > 1:
+    if not (held is None or isinstance(held, LazyCotangent)) or node.parents.count(parent) > 1:
         return False
     if type(parent) is not Node:
         return type(parent) is Leaf
@@ -118,7 +120,7 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
             except ValueError:  # read-only: too rare to check the flags each time
                 pass
         cotangents[parent] = total + c
-    elif isinstance(total, PutOff):
+    elif isinstance(total, LazyCotangent):
         cotangents[parent] = total.added(c)
     elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
         cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
@@ -138,6 +140,6 @@ def private(g: Any) -> Any:
         return g if alone else g.copy()
     if getrefcount(g) == _ALONE and _wraps_alone(g):
         return g
-    if isinstance(g, PutOff):
-        return g.made()
+    if isinstance(g, LazyCotangent):
+        return g.materialise()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)

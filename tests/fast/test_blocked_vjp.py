@@ -1,4 +1,4 @@
-"""Contributions of large elementwise nodes that are put off: the bits of those made at once."""
+"""Deferred contributions of large elementwise nodes: the bits of those computed at once."""
 
 import tracemalloc
 
@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.engine import contributions
 from minigrad.engine.registry import op as registry
-from minigrad.fast.blocked_vjp import MOST, BlockedVjp, PutOff, Sum
+from minigrad.fast.blocked_vjp import MOST, BlockedVjp, LazyCotangent, Sum
 from minigrad.ops import blocked as pieces
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
@@ -31,65 +31,65 @@ def large_node(name, dtype="float64"):
     return y.node
 
 
-def put_off(node, g, held=None):
-    """{vertex: what is put off} of the contributions of a node for the cotangent g."""
+def deferred(node, g, held=None):
+    """{slot: deferred contribution} of the contributions of a node for the cotangent g."""
     vjp, saved = node.plan.blocked_vjp, [*node.saved]
     later = {
-        i: vjp.put_off(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)
+        i: vjp.deferred(i, g, saved, parent.dtype, held) for i, parent in enumerate(node.parents)
     }
     return {i: c for i, c in later.items() if c is not None}
 
 
-def product_put_off(like, held=None):
-    """(a product that is put off, the same made): what a product behind a node hands to it."""
+def deferred_product(like, held=None):
+    """(a deferred product, the same materialised): what a product behind a node hands to it."""
     a, b = (rng.standard_normal(like.shape).astype(like.dtype) for _ in range(2))
     behind = mg.tensor(np.ones_like(a), requires_grad=True) * b
-    c = put_off(behind.node, a, held)[0]
-    assert isinstance(c, PutOff)
+    c = deferred(behind.node, a, held)[0]
+    assert isinstance(c, LazyCotangent)
     return c, a * b
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_contributions_of_a_cotangent_that_was_put_off_are_those_of_one_made(name, dtype, small):
+def test_contributions_of_a_lazy_cotangent_are_those_of_a_materialised_one(name, dtype, small):
     with np.errstate(all="ignore"):
         node = large_node(name, dtype)
-        g, made = product_put_off(node)
+        g, made = deferred_product(node)
         vjp = node.plan.blocked_vjp
-        found, expected = vjp(vjp.received(g), node.saved), vjp(made, node.saved)
+        found, expected = vjp(vjp.materialised(g), node.saved), vjp(made, node.saved)
     for a, b in zip(found, expected, strict=True):
         assert (a is b is None) or same(a, b)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_a_contribution_put_off_is_made_later_with_the_same_bits(name, small):
+def test_a_deferred_contribution_is_materialised_with_the_same_bits(name, small):
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = rng.standard_normal(node.shape).astype(node.dtype)
         expected = node.plan.blocked_vjp(g, node.saved)
-        for i, c in put_off(node, g).items():
-            assert same(c.made(), expected[i])
+        for i, c in deferred(node, g).items():
+            assert same(c.materialise(), expected[i])
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_one_number_everywhere_is_put_off_with_the_bits_of_an_array_of_it(name, small):
+def test_one_number_everywhere_is_deferred_with_the_bits_of_an_array_of_it(name, small):
     with np.errstate(all="ignore"):
         node = large_node(name)
         g = np.broadcast_to(np.array(0.7, node.dtype), node.shape)
         expected = node.plan.blocked_vjp(np.array(g), node.saved)
-        for i, c in put_off(node, g).items():
-            assert same(c.made(), expected[i])
+        for i, c in deferred(node, g).items():
+            assert same(c.materialise(), expected[i])
 
 
-def test_a_sum_of_what_is_put_off_is_added_in_the_order_of_arrival(small):
+def test_a_sum_of_lazy_cotangents_is_added_in_the_order_of_arrival(small):
     like = np.empty((7, 40))
-    (a, first), (b, second), (c, third) = (product_put_off(like) for _ in range(3))
+    (a, first), (b, second), (c, third) = (deferred_product(like) for _ in range(3))
     total = a.added(b).added(c)
-    assert type(total) is Sum and same(total.made(), first + second + third)
+    assert type(total) is Sum and same(total.materialise(), first + second + third)
 
 
-def test_an_array_is_added_to_what_is_put_off(small):
-    later, made = product_put_off(np.empty((7, 40)))
+def test_an_array_is_added_to_a_lazy_cotangent(small):
+    later, made = deferred_product(np.empty((7, 40)))
     c = rng.standard_normal((7, 40))
     assert same(later.added(c), made + c)
 
@@ -133,26 +133,28 @@ def test_all_engines_agree_bit_for_bit(name, small, monkeypatch):
     for engine in ("parallel", "tape"):
         for a, b in zip(found, gradients(PROGRAMS[name], x, z, engine=engine), strict=True):
             assert same(a, b)
-    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: None)
+    monkeypatch.setattr(BlockedVjp, "deferred", lambda *args: None)
     for a, b in zip(found, gradients(PROGRAMS[name], x, z), strict=True):
         assert same(a, b)
 
 
-def put_offs(monkeypatch):
-    """The list of all that is put off from now on."""
-    made, method = [], BlockedVjp.put_off
-    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: made.append(method(*args)) or made[-1])
+def deferrals(monkeypatch):
+    """The list of all that is deferred from now on."""
+    made, method = [], BlockedVjp.deferred
+    monkeypatch.setattr(
+        BlockedVjp, "deferred", lambda *args: made.append(method(*args)) or made[-1]
+    )
     return made
 
 
-def test_all_contributions_between_elementwise_nodes_and_leaves_are_put_off(small, monkeypatch):
-    made = put_offs(monkeypatch)
+def test_all_contributions_between_elementwise_nodes_and_leaves_are_deferred(small, monkeypatch):
+    made = deferrals(monkeypatch)
     gradients(lambda x: mg.gelu(x) * mg.tanh(x) + x / 2, rng.standard_normal((20, 30)))
-    assert [isinstance(c, PutOff) for c in made] == 5 * [True]  # of the product two
+    assert [isinstance(c, LazyCotangent) for c in made] == 5 * [True]  # of the product two
 
 
 def test_a_leaf_that_is_used_often_holds_no_more_than_a_few_arrays(small, monkeypatch):
-    made = put_offs(monkeypatch)
+    made = deferrals(monkeypatch)
     x, *others = rng.standard_normal((9, 20, 30))
 
     def products(x):
@@ -160,11 +162,11 @@ def test_a_leaf_that_is_used_often_holds_no_more_than_a_few_arrays(small, monkey
 
     (found,) = gradients(products, x)
     assert made.count(None) == 1  # from then on there is an array to add to
-    monkeypatch.setattr(BlockedVjp, "put_off", lambda *args: None)
+    monkeypatch.setattr(BlockedVjp, "deferred", lambda *args: None)
     assert same(found, gradients(products, x)[0])
 
 
-def test_what_is_put_off_is_made_for_an_inner_tensor_that_is_asked_for(small):
+def test_a_lazy_cotangent_is_materialised_for_an_inner_tensor_that_is_asked_for(small):
     x = mg.tensor(rng.standard_normal((20, 30)), requires_grad=True)
     h = mg.tanh(x)
     y = mg.sin(h) * mg.cos(x)
@@ -185,19 +187,19 @@ def test_hooks_and_retained_gradients_see_arrays(small):
     assert np.array_equal(h.grad.numpy(), 3.0 * np.cos(h.numpy()))
 
 
-def products_put_off(count):
+def deferred_products(count):
     """The last of so many products, one behind the other: of count + 1 arrays."""
-    (c, _), i = product_put_off(np.empty((7, 40))), 1
+    (c, _), i = deferred_product(np.empty((7, 40))), 1
     while c is not None and i < count:
         z = rng.standard_normal((7, 40))
         behind = mg.tensor(np.ones_like(z), requires_grad=True) * z
-        c, i = put_off(behind.node, c).get(0), i + 1
+        c, i = deferred(behind.node, c).get(0), i + 1
     return c
 
 
 def test_no_contribution_is_made_of_more_than_a_few_arrays(small):
-    assert len(products_put_off(MOST - 1).arrays) == MOST
-    assert products_put_off(MOST) is None
+    assert len(deferred_products(MOST - 1).arrays) == MOST
+    assert deferred_products(MOST) is None
 
 
 @pytest.mark.parametrize("shape", [(30,), (1, 30), (20, 1), (1, 1), ()])
@@ -210,12 +212,12 @@ def test_a_leaf_that_is_broadcast_gets_its_sum(shape, small):
 
 def test_nor_is_what_is_held_for_a_parent(small):
     like = np.empty((7, 40))
-    held, _ = product_put_off(like)
+    held, _ = deferred_product(like)
     for _ in range(MOST // 2 - 1):
-        held = held.added(product_put_off(like, held)[0])
+        held = held.added(deferred_product(like, held)[0])
     assert len(held.arrays) == MOST
     node = (mg.tensor(np.ones((7, 40)), requires_grad=True) * np.ones((7, 40))).node
-    assert not put_off(node, np.ones((7, 40)), held)
+    assert not deferred(node, np.ones((7, 40)), held)
 
 
 def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
@@ -232,7 +234,7 @@ def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
     assert peak < x.nbytes + 2 * 3 * block + 100_000  # blocks of two threads
 
 
-def test_nothing_is_put_off_while_someone_listens(small, monkeypatch):
+def test_nothing_is_deferred_while_someone_listens(small, monkeypatch):
     made = []
     monkeypatch.setattr(contributions, "blocked_vjp", lambda *args: made.append(args))
     x = mg.tensor(rng.standard_normal((20, 30)), requires_grad=True)
