@@ -4,7 +4,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-UNNAMED = "<written out>"  # a file for source that need not be found again
+UNNAMED = "<generated>"  # a file for source that need not be found again
 
 
 def compiled(name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED) -> Callable:

@@ -62,7 +62,7 @@ class FunctionCall(InTransforms, Primitive):
 
     def __init__(self, args: tuple):
         recording = modes.state.recording
-        given, counts, pattern, bit = [], [], 0, 1  # as a plain call has them (function_quick.py)
+        given, counts, pattern, bit = [], [], 0, 1  # as a fast call has them (function_quick.py)
         for position in self.positions:
             x = args[position]
             counts.append(getrefcount(x._data))  # before anything of this call refers to it
@@ -113,7 +113,7 @@ class FunctionCall(InTransforms, Primitive):
             self.forget()
 
     def ended(self, ctx: Context, tensors: tuple, arrays: tuple, before: int, y: Any) -> Any:
-        """What `apply` returns of a plain call whose forward has returned y."""
+        """What `apply` returns of a fast call whose forward has returned y."""
         nodes = [x.node for x in self.given]
         y = self.settled(ctx, tensors, arrays, before, y)
         node = record(self, nodes, [*arrays, y], {}, ())

@@ -64,7 +64,8 @@ class _State(Local):
     muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
     # What an op reads: recording; None while a transform, autocast, Saver or tape is on, and where
-    # ops are recorded and muted at once. So what is recorded by a plain or watched call is heard.
+    # ops are recorded and muted at once. So what is recorded by a fast or instrumented call is
+    # heard.
     plain: bool | None = True
 
     def __init__(self) -> None:  # in each thread

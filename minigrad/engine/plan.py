@@ -168,7 +168,7 @@ class Plans(dict):
         super().clear()
         op: Any = self.op()
         op.derived.clear()
-        for name in ("apply", "watched"):
+        for name in ("apply", "instrumented"):
             op.__dict__.pop(name, None)
 
 

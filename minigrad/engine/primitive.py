@@ -14,7 +14,7 @@ Three ways to write one:
     def transpose(x, *, axes=None): ...
 
 Calling an op is the one doorway: unwrap, run, link, wrap. `Primitive.general` does it for any call;
-fast/ writes the same out for the plain calls of each op.
+fast/ generates the same for the fast calls of each op.
 """
 
 import inspect
@@ -50,9 +50,9 @@ def _as_it_is(ufunc: Callable) -> Callable:
     return ufunc
 
 
-# Seam A. `make_call(op, "apply")` makes what the operators call, `make_call(op, "watched")` what
-# that goes to under a mode; fast/ writes both out for each op. `run_large` takes a ufunc that gets
-# an array of LARGE elements or more, and returns what runs in its place.
+# Seam A. `make_call(op, "apply")` makes what the operators call, `make_call(op, "instrumented")`
+# what that goes to under a mode; fast/ generates both for each op. `run_large` takes a ufunc that
+# gets an array of LARGE elements or more, and returns what runs in its place.
 make_call: Callable[[Any, str], Callable] = _general
 run_large: Callable[[Any], Callable] = _as_it_is
 LARGE: float = np.inf
@@ -166,7 +166,7 @@ class Primitive(Differentiable):
 
     @cached_property
     def apply(self) -> Callable:
-        """What the operators call: the op's plain calls, written out; all others go on to general.
+        """What the operators call: the op's fast call, generated; all others go on to general.
 
         The interpreter calls a function held in an attribute without leaving its own loop;
         through `__call__` it would have to.
@@ -175,10 +175,10 @@ class Primitive(Differentiable):
         return make_call(self, "apply")
 
     @cached_property
-    def watched(self) -> Callable:
-        """Where `apply` goes under a mode: a plain call with listeners or without recording."""
+    def instrumented(self) -> Callable:
+        """Where `apply` goes under a mode: a fast call with listeners or without recording."""
         holders[id(self)] = weakref.ref(self)
-        return make_call(self, "watched")
+        return make_call(self, "instrumented")
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         if args and len(args) == self.arity and type(args[-1]) is not _ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def plain_name(name: Any) -> str:
-    """The characters of a name, for source that is written out: a subclass of str may format itself
+    """The characters of a name, for source that is generated: a subclass of str may format itself
     as other ones. TypeError for what is no string.
     """
     if not isinstance(name, str):

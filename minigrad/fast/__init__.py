@@ -1,10 +1,10 @@
 """Accelerations, which change no bit. Delete this folder, and everything still runs.
 
-fast_call.py       seam A: the calls of an op, written out for it alone
-codegen.py         seam B: `save` and `vjp` of a plan, written out
+fast_call.py       seam A: the calls of an op, generated for it alone
+codegen.py         seam B: `save` and `vjp` of a plan, generated
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
-function_quick.py  the plain call of a mg.Function
+function_quick.py  the fast call of a mg.Function
 """
 
 from ..custom import custom
@@ -13,12 +13,12 @@ from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
 from . import codegen, fast_call, function_quick, ownership
 
-primitive.make_call = fast_call.written_out_call
+primitive.make_call = fast_call.generated_call
 primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp
 contributions.add_into, contributions.private = ownership.add_into, ownership.private
 contributions.blocked_vjp, contributions.LARGE = ownership.blocked_vjp, LARGE
-custom.make_call = function_quick.plain_call
+custom.make_call = function_quick.fast_call
 
 for _op in _ops:  # what has been made of them so far is made anew
     if hasattr(_op, "plans"):

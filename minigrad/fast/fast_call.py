@@ -1,4 +1,4 @@
-"""The plain call of an op: source code generated for this op alone, and compiled.
+"""The fast call of an op: source code generated for this op alone, and compiled.
 
 Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
 arrays and numbers together with a tensor. What depends on the op alone is then decided once, when
@@ -8,7 +8,7 @@ static parameters has `**params` there, too.
 
     def apply(x0, x1, /):
         if modes.active:
-            return op.watched(x0, x1)
+            return op.instrumented(x0, x1)
         # unwrap
         if isinstance(x0, Tensor):
             data = v0 = x0._data
@@ -65,11 +65,11 @@ static parameters has `**params` there, too.
 Nodes of one shape after the other share its tuple: a chain of a million then has an object less in
 each for Python's cyclic collector to look at, which takes a tenth of the forward.
 
-`watched` is the same code for the two modes in which calls are nearly as plain: recording is off
-(no_grad), or somebody listens (a profile). It reads the thread's state, takes the time around
+`instrumented` is the same code for the two modes in which calls are nearly as plain: recording is
+off (no_grad), or somebody listens (a profile). It reads the thread's state, takes the time around
 NumPy's work if there are listeners, and tells them in the end:
 
-    def watched(x0, x1, /):
+    def instrumented(x0, x1, /):
         recording = modes.state.plain
         if recording is None or modes.checked or modes.levels:
             return general(x0, x1)
@@ -120,28 +120,28 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def written_out_call(op: Any, name: str) -> Callable:
-    """The op's `apply` or `watched`."""
-    return plain_call(op) if name == "apply" else watched_call(op)
+def generated_call(op: Any, name: str) -> Callable:
+    """The op's `apply` or `instrumented`."""
+    return fast_call(op) if name == "apply" else instrumented_call(op)
 
 
-def plain_call(op: Any) -> Callable:
+def fast_call(op: Any) -> Callable:
     """The op's `apply`.
 
     That is `general` itself for an op with several outputs, for a variadic op, and for one that
     lacks a rule.
     """
-    return _generated(op, "apply", "modes.active", "op.watched")
+    return _generated(op, "apply", "modes.active", "op.instrumented")
 
 
-def watched_call(op: Any) -> Callable:
-    """The op's `watched`: its plain call where recording is off or somebody listens."""
+def instrumented_call(op: Any) -> Callable:
+    """The op's `instrumented`: its fast call where recording is off or somebody listens."""
     other_modes = "recording is None or modes.checked or modes.levels"
-    return _generated(op, "watched", other_modes, "general")
+    return _generated(op, "instrumented", other_modes, "general")
 
 
 def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
-    """The call written out; where `other_modes` holds, the call is for `elsewhere`."""
+    """The generated call; where `other_modes` holds, the call is for `elsewhere`."""
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
@@ -149,14 +149,14 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
     except RuleError:  # raised again where a gradient is asked for
         return op.general
-    watched = name == "watched"
+    instrumented = name == "instrumented"
     count = range(op.arity)
     inputs = ", ".join([f"x{i}" for i in count])
     more, params = (", **params", "params") if op.defaults else ("", "{}")
     args = in_tuple([f"x{i}" for i in count])
     general = f"return general({inputs}{more})"
     lines = [f"def {name}({inputs}, /{more}):"]
-    lines += [" recording = modes.state.plain"] if watched else []
+    lines += [" recording = modes.state.plain"] if instrumented else []
     lines += [f" if {other_modes}:", f"  return {elsewhere}({inputs}{more})", " # unwrap"]
     for i in count:
         lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
@@ -168,14 +168,14 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     if op.defaults:
         lines += [" if params:", "  params = plain_numbers(params)"]
         lines += ["  op.check_flags(params)"] if op.flags else []
-    lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", watched)]]
+    lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", instrumented)]]
     lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
     if op.residuals:
         lines += [" y, *residuals = y"]
     lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, {params})"]
     lines += [" # wrap", " result = new(Tensor)", " result._data = y", " result._grad = None"]
     event = f'("forward", {op.name!r}, t0, t1, NODE, {args}, (y,), {params})'
-    told = f"events.emit({event})" if watched else ""
+    told = f"events.emit({event})" if instrumented else ""
     lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans, told)]]
     known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}
     known |= {f"plan{sum(1 << i for i in slots)}": plan for slots, plan in plans.items()}
@@ -183,7 +183,7 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
 
 
-_FILES = {"apply": "plain call", "watched": "watched call"}
+_FILES = {"apply": "fast call", "instrumented": "instrumented call"}
 
 
 def _depth(line: str) -> int:
@@ -230,9 +230,9 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     return lines
 
 
-def _run(call: str, watched: bool) -> list[str]:
+def _run(call: str, instrumented: bool) -> list[str]:
     """The lines that compute y."""
-    if not watched:
+    if not instrumented:
         return ["try:", f" y = {call}"]
     return [
         "listeners = events.listeners",

@@ -1,4 +1,4 @@
-"""The plain call of a Function: source code generated for one kind of calls, as for an op.
+"""The fast call of a Function: source code generated for one kind of calls, as for an op.
 
 A call is plain while no mode, transform or listener is on (fast_call.py). For forward(ctx, x, n)
 of a class of one result, called with a tensor x, the code is
@@ -72,7 +72,7 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def plain_call(kind: Any) -> Callable[[tuple], Any]:
+def fast_call(kind: Any) -> Callable[[tuple], Any]:
     """The function of the arguments of a call of this kind."""
     positions, count = kind.positions, len(kind.args)
     if not positions:

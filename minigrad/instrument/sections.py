@@ -7,7 +7,7 @@
     wrap     the result is looked at, and made a tensor
 
 While somebody listens here, ops run by the source of their ordinary calls (`Primitive.general`, and
-`watched`, written out for each op) with a look at the clock where a comment begins a section. A
+`instrumented`, generated for each op) with a look at the clock where a comment begins a section. A
 section holds one such look. While nobody listens nothing of this is there.
 """
 
@@ -31,7 +31,7 @@ Spans = tuple[tuple[str, int, int], ...]  # (section, t0, t1), as they follow ea
 
 hearing: tuple[Callable[[str, Spans], None], ...] = ()
 _lock = Lock()
-_general, _watched = Primitive.__dict__["general"], Primitive.__dict__["watched"]
+_general, _instrumented = Primitive.__dict__["general"], Primitive.__dict__["instrumented"]
 
 
 def listen(hear: Callable[[str, Spans], None]) -> None:
@@ -40,7 +40,7 @@ def listen(hear: Callable[[str, Spans], None]) -> None:
     with _lock:
         hearing = (*hearing, hear)
         if len(hearing) == 1:
-            _switch(with_clocks(_general), _property_of_watched())
+            _switch(with_clocks(_general), _property_of_instrumented())
 
 
 def unlisten(hear: Callable[[str, Spans], None]) -> None:
@@ -49,7 +49,7 @@ def unlisten(hear: Callable[[str, Spans], None]) -> None:
     with _lock:
         before, hearing = hearing, tuple(filter(partial(ne, hear), hearing))
         if before and not hearing:
-            _switch(_general, _watched)
+            _switch(_general, _instrumented)
 
 
 def tell(op: str, spans: Spans) -> None:
@@ -59,30 +59,30 @@ def tell(op: str, spans: Spans) -> None:
             hear(op, spans)
 
 
-def _property_of_watched() -> Any:
-    made = cached_property(lambda op: with_clocks(primitive.make_call(op, "watched")))
-    made.__set_name__(Primitive, "watched")
+def _property_of_instrumented() -> Any:
+    made = cached_property(lambda op: with_clocks(primitive.make_call(op, "instrumented")))
+    made.__set_name__(Primitive, "instrumented")
     return made
 
 
-def _switch(general: Callable, watched: Any) -> None:
-    """Let all ops be called in this way, those too whose calls are written out already."""
+def _switch(general: Callable, instrumented: Any) -> None:
+    """Let all ops be called in this way, those too whose calls are generated already."""
     for kind, name, value in (
         (Primitive, "general", general),
-        (Primitive, "watched", watched),
+        (Primitive, "instrumented", instrumented),
         (FunctionCall, "apply", general),
     ):
         setattr(kind, name, value)
     for op in [ref() for ref in list(primitive.holders.values())]:
         held = {} if op is None else vars(op)
-        held.pop("watched", None)
+        held.pop("instrumented", None)
         if inspect.ismethod(held.get("apply")):  # `general` itself
             held.pop("apply", None)
 
 
 def with_clocks(fn: Any) -> Any:
-    """`general`, or an op's `watched`, that reads the clock between its sections."""
-    if inspect.ismethod(fn):  # an op's `watched` that is `general`: that one has clocks already
+    """`general`, or an op's `instrumented`, that reads the clock between its sections."""
+    if inspect.ismethod(fn):  # `instrumented` of this op is `general`, which has clocks already
         return fn
     try:
         lines = textwrap.dedent(inspect.getsource(fn)).splitlines()
@@ -115,7 +115,7 @@ def _told(order: list[str]) -> list[str]:
     """The lines that tell the sections of a call, in the order in which it has them."""
     spans = '("scan", s_scan, s_unwrap), ("unwrap", s_unwrap, t0), ("forward", t0, t1), '
     spans += '("wrap", t1, s_link), ("link", s_link, s_told)'
-    if order[-1] == "link":  # written out for one op
+    if order[-1] == "link":  # generated for one op
         return ["if listeners:", f"    tell_sections(op.name, ({spans}))"]
     return [
         "if heard and not kind.level:",

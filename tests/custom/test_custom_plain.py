@@ -1,4 +1,4 @@
-"""mg.Function: a plain call, whose code is written out, gives what the doorway gives."""
+"""mg.Function: a fast call, whose code is generated, gives what the doorway gives."""
 
 import itertools
 import weakref

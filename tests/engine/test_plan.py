@@ -1,4 +1,4 @@
-"""The function that a plan is written out to: rules applied by name, once for each pattern."""
+"""The function that is generated for a plan: rules applied by name, once for each pattern."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""The plain and the watched call of an op, written out for it, and `general`, for every call."""
+"""The fast and the instrumented call of an op, generated for it, and `general`, for every call."""
 
 import gc
 import inspect
@@ -12,7 +12,7 @@ from minigrad.engine.errors import RuleError
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.fast.codegen import compiled
-from minigrad.fast.fast_call import plain_call, watched_call
+from minigrad.fast.fast_call import fast_call, instrumented_call
 from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.case import Context
 from minigrad.testing.run import load_samples
@@ -68,9 +68,9 @@ def heard(call, args, params):
         events.unlisten(hear)
 
 
-def differently_heard(watched, general):
+def differently_heard(instrumented, general):
     """What tells apart what a listener hears of the two calls, or ""."""
-    (y, mine), (z, other) = watched, general
+    (y, mine), (z, other) = instrumented, general
     if differs := difference(y, z):
         return differs
     if [event[:2] for event in mine] != [event[:2] for event in other]:
@@ -85,11 +85,11 @@ def differently_heard(watched, general):
 
 @pytest.fixture
 def both_ways():
-    """Calls of ops are made in all ways: [(op, what differs)], and which ops had a plain call."""
+    """Calls of ops are made in all ways: [(op, what differs)], and which ops had a fast call."""
     differences, calls = [], set()
 
     def twice(entry):
-        plain, watched = plain_call(entry), watched_call(entry)
+        plain, instrumented = fast_call(entry), instrumented_call(entry)
 
         def apply(*args, **params):
             y = plain(*args, **params)
@@ -97,10 +97,10 @@ def both_ways():
                 calls.add(entry.name)
                 differs = difference(y, entry.general(*args, **params))
                 differs = differs or differently_heard(
-                    heard(watched, args, params), heard(entry.general, args, params)
+                    heard(instrumented, args, params), heard(entry.general, args, params)
                 )
                 with mg.no_grad():
-                    unrecorded = watched(*args, **params)
+                    unrecorded = instrumented(*args, **params)
                     differs = differs or difference(unrecorded, entry.general(*args, **params))
                 if differs:
                     differences.append((entry.name, differs))
@@ -204,7 +204,7 @@ def test_under_a_mode_that_changes_more_than_recording_the_call_is_general(monke
 
 
 def test_it_is_written_anew_when_a_rule_or_the_forward_changes():
-    triple = mg.primitive(lambda x: 3 * x, name="triple_of_test_plain_call")
+    triple = mg.primitive(lambda x: 3 * x, name="triple_of_test_fast_call")
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     triple.vjp("x")(lambda g: 3 * g)
     assert mg.grad(triple(x).sum(), x).tolist() == [3, 3]
@@ -217,7 +217,7 @@ def test_it_is_written_anew_when_a_rule_or_the_forward_changes():
 
 
 def test_an_op_that_lacks_a_rule_says_so_only_where_a_gradient_is_asked_for():
-    half = mg.primitive(lambda x, w: x * w, name="half_of_test_plain_call")
+    half = mg.primitive(lambda x, w: x * w, name="half_of_test_fast_call")
     half.vjp("x")(lambda g, w: g * w)
     x, w = mg.tensor([2.0], requires_grad=True), mg.tensor([3.0], requires_grad=True)
     assert mg.grad(half(x, w.detach()).sum(), x).tolist() == [3]
@@ -229,7 +229,7 @@ def test_a_static_parameter_may_have_any_name_that_the_text_uses():
     def scaled(x, *, data=2.0, new=1.0, node=0.5, weak=1.0):
         return x * data * new * node * weak
 
-    scaled = mg.primitive(scaled, name="scaled_of_test_plain_call")
+    scaled = mg.primitive(scaled, name="scaled_of_test_fast_call")
     scaled.vjp("x")(lambda g, data, new, node, weak: g * (data * new * node * weak))
     x = mg.tensor([1.0], requires_grad=True)
     assert mg.grad(scaled(x).sum(), x).tolist() == [1.0]
@@ -259,7 +259,7 @@ def test_an_op_made_for_one_call_goes_with_it():
         gc.enable()
 
 
-def test_written_out_code_without_a_file_of_its_own_leaves_no_lines_behind():
+def test_generated_code_without_a_file_of_its_own_leaves_no_lines_behind():
     import linecache
 
     before = len(linecache.cache)
@@ -282,15 +282,15 @@ class Hostile(str):
         return [Hostile(part) for part in super().split(*args)]
 
 
-def test_names_enter_written_out_source_as_plain_strings():
+def test_names_enter_generated_source_as_plain_strings():
     entry = Primitive(
         lambda x, scale: x * scale, Hostile("twice\n'\""), [Hostile("x")],
         defaults={Hostile("scale"): 2.0},
     )  # fmt: skip
     entry.vjp("x")(lambda g, scale: g * scale)
     x = mg.tensor([1.0, 2.0], requires_grad=True)
-    y, seen = heard(entry.watched, (x,), {"scale": 3.0})
-    assert type(entry.name) is str and "1 / 0" not in inspect.getsource(entry.watched)
+    y, seen = heard(entry.instrumented, (x,), {"scale": 3.0})
+    assert type(entry.name) is str and "1 / 0" not in inspect.getsource(entry.instrumented)
     assert seen[0][1] == entry.name == "twice\n'\""
     assert (mg.grad(y.sum(), [x])[0].numpy() == 3).all()
 

@@ -25,7 +25,7 @@ def leaf(*shape):
     return mg.tensor(np.linspace(0.1, 1.0, int(np.prod(shape))).reshape(shape), requires_grad=True)
 
 
-# an op with its call written out, one with several results, one that is variadic, one with static
+# an op with a generated call, one with several results, one that is variadic, one with static
 # parameters, a transform, and one with three inputs of which one needs a gradient
 CALLS = {
     "mul": lambda x: x * x,
@@ -86,18 +86,18 @@ def test_an_error_is_that_of_the_plain_call(heard):
 
 
 def test_off_nothing_of_it_is_there():
-    general, watched = Primitive.__dict__["general"], Primitive.__dict__["watched"]
+    general, instrumented = Primitive.__dict__["general"], Primitive.__dict__["instrumented"]
     apply = inspect.getsource(mg.mul.apply)
     x = leaf(3)
     for _ in range(2):
         with mg.profile(sections=True), mg.profile(sections=True):
             x * x, mg.concatenate([x, x]), mg.linalg.qr(leaf(3, 3))
-            assert "clock()" in inspect.getsource(mg.mul.watched)
+            assert "clock()" in inspect.getsource(mg.mul.instrumented)
     assert Primitive.__dict__["general"] is FunctionCall.__dict__["apply"] is general
-    assert Primitive.__dict__["watched"] is watched
+    assert Primitive.__dict__["instrumented"] is instrumented
     with mg.profile():
         x * x
-    assert "s_scan" not in inspect.getsource(mg.mul.watched)
+    assert "s_scan" not in inspect.getsource(mg.mul.instrumented)
     assert inspect.getsource(mg.mul.apply) == apply
     assert mg.concatenate([x, x]).shape == (6,) and sections.hearing == ()
 

@@ -177,7 +177,7 @@ def same(y: np.ndarray, exact: np.ndarray) -> np.ndarray:
 def small_blocks() -> Iterator[None]:
     """Inside, arrays are cut into blocks from some thousands of elements on.
 
-    What has been written out for an op has the sizes in it, so all is written out anew.
+    What has been generated for an op has the sizes in it, so all is generated anew.
     """
     sizes = {"LARGE": 2 * _BLOCK, "BLOCK": _BLOCK, "NOTABLE": _BLOCK, "BROADCAST": _BLOCK}
     before = {name: getattr(piecewise, name) for name in sizes}
