@@ -42,7 +42,7 @@ def add_level(count: int = 1) -> None:
 
 
 def add_reason(count: int = 1) -> None:
-    """Count one more (or, with −1, one less) reason for ops to take the careful path."""
+    """Count one more (or, with −1, one less) reason for ops to take the slow path."""
     global active
     with _lock:
         active += count

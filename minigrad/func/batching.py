@@ -68,7 +68,7 @@ class Batched(NoLeaf, Tensor):
     __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
 
     @classmethod
-    def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
+    def run_at_level(cls, mode: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op once for the whole batch."""
         cls.require_life(op)
         batched = [type(x) is cls for x in args]
@@ -89,7 +89,7 @@ class Batched(NoLeaf, Tensor):
                     "does, with the axis of the examples in front",
                     op=op.name,
                 )
-        watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
+        mode.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
 
 
 def _of_elements(op: Any, xs: list, batched: list[bool], params: dict) -> Any:

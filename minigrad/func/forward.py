@@ -69,7 +69,7 @@ class Dual(NoLeaf, Tensor):
         return super().__float__()
 
     @classmethod
-    def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
+    def run_at_level(cls, mode: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op on the values and carry the tangents along."""
         cls.require_life(op)
         xs = [x.data if type(x) is cls else x for x in args]
@@ -77,15 +77,15 @@ class Dual(NoLeaf, Tensor):
             x.tangent if type(x) is cls and op.tracked >> i & 1 else None
             for i, x in enumerate(args)
         ]
-        if not watch.recording or all(t is None for t in ts):
+        if not mode.recording or all(t is None for t in ts):
             y, ty = op(*xs, **params), None
         else:
             y, ty = _push(op, xs, ts, params)
         if isinstance(y, tuple):
             ty = ty or [None] * len(y)
-            watch.result = tuple(dual(a, t, cls) for a, t in zip(y, ty, strict=True))
+            mode.result = tuple(dual(a, t, cls) for a, t in zip(y, ty, strict=True))
         else:
-            watch.result = dual(y, ty, cls)
+            mode.result = dual(y, ty, cls)
 
 
 def dual(x: Any, t: Any, kind: type) -> Dual:

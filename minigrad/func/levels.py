@@ -58,14 +58,14 @@ class LevelTensor(Tensor):
         return self.copy()
 
     @classmethod
-    def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
+    def run_at_level(cls, mode: Any, op: Any, args: tuple, params: dict) -> None:
         """Let the doorway record the call, with the op itself, one level down, as its forward."""
         cls.require_life(op)
-        watch.args = tuple(lifted(x, cls) for x in args)
-        watch.forward = op
+        mode.args = tuple(lifted(x, cls) for x in args)
+        mode.forward = op
         if op.residuals:
-            watch.forward = lambda *xs, **params: with_residuals(op, xs, params)
-        watch.kind = cls
+            mode.forward = lambda *xs, **params: with_residuals(op, xs, params)
+        mode.kind = cls
 
     @classmethod
     def require_life(cls, op: Any) -> None:

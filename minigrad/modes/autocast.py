@@ -161,7 +161,7 @@ class autocast(metaclass=CalledFirst):
         counts = self._casts.most_common()
         return [CastEvent(op, str(a), str(b), count) for (op, a, b), count in counts]
 
-    # -- for the careful path ----------------------------------------------------------------
+    # -- for the slow path ------------------------------------------------------------------
 
     def cast(self, op: Any, args: tuple) -> tuple:
         """The arguments in the precision in which the op runs; the same tuple if all are."""

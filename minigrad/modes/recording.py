@@ -167,7 +167,7 @@ class set_grad_enabled(_RecordingMode):
 
 
 def _record_from_here_on(recording: bool) -> None:
-    """Set this thread's mode outside any block; one reason for the careful path while it is off."""
+    """Set this thread's mode outside any block; one reason for the slow path while it is off."""
     state.recording = recording
     if recording == state.switched_off:
         state.switched_off = not recording

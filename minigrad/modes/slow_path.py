@@ -1,4 +1,4 @@
-"""The careful path of an op: taken while a mode, a transform or a listener is on.
+"""The slow path of an op: taken while a mode, a transform or a listener is on.
 
 `enter` decides, before a call, how it runs; `tell_forward` informs the listeners after it.
 """
@@ -13,7 +13,7 @@ from ..tensor_api.tensor import Tensor
 from . import deterministic, session
 
 
-class Watch:
+class CallMode:
     """How one call runs under this thread's modes; a transform that takes part changes it.
 
     args, forward   what is called with what
@@ -48,12 +48,12 @@ def enter(op: Any, args: tuple, params: dict) -> tuple:
         args = tuple(
             [operand(x, op, given, params) if type(x) in (list, tuple) else x for x in args]
         )
-    watch = _watch(op, args, params)
+    mode = _call_mode(op, args, params)
     heard = bool(events.listeners or state.saving or state.tapes)
-    return watch.result, watch.args, watch.forward, watch.kind, watch.recording, heard
+    return mode.result, mode.args, mode.forward, mode.kind, mode.recording, heard
 
 
-def _watch(op: Any, args: tuple, params: dict) -> Watch:
+def _call_mode(op: Any, args: tuple, params: dict) -> CallMode:
     """How a call runs in a thread that has left the default modes."""
     if deterministic.required:
         deterministic.refuse(op, args)
@@ -63,19 +63,19 @@ def _watch(op: Any, args: tuple, params: dict) -> Watch:
     if events.opening is not None and not (state.level or state.muted):
         events.opening(op.name)
     plain = state.plain
-    watch = Watch(bool(plain), args, op.forward)
+    mode = CallMode(bool(plain), args, op.forward)
     if plain is not None:
-        return watch
+        return mode
     if state.level and op.name in _BY_INDEX and (each := each_of(params.get("index"))):
-        watch.result = getattr(each, _BY_INDEX[op.name])(*args)
-        return watch
+        mode.result = getattr(each, _BY_INDEX[op.name])(*args)
+        return mode
     if state.autocast is not None:
-        watch.args = state.autocast.cast(op, args)
-    top: Any = _innermost(watch.args) if state.level else Tensor
-    watch.recording = state.recording and top.level >= state.constant_below
+        mode.args = state.autocast.cast(op, args)
+    top: Any = _innermost(mode.args) if state.level else Tensor
+    mode.recording = state.recording and top.level >= state.constant_below
     if top.level:
-        top.run_at_level(watch, op, watch.args, params)
-    return watch
+        top.run_at_level(mode, op, mode.args, params)
+    return mode
 
 
 def tell_forward(
