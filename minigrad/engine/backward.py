@@ -5,28 +5,28 @@ from functools import partial
 from typing import Any
 
 from . import events, modes, serial, versions
-from .backward_run import NodeVjp, Pass, way_of
+from .backward_run import BackwardRun, NodeVjp, engine_for
 from .errors import GraphReleasedError, about
 from .tensor import TensorBase, wrap
 
 
-def _alone(work: Pass, run: Callable[[], None]) -> None:
+def _alone(work: BackwardRun, run: Callable[[], None]) -> None:
     run()
 
 
-def _as_it_is(vjp: NodeVjp, work: Pass) -> NodeVjp:
+def _as_it_is(vjp: NodeVjp, work: BackwardRun) -> NodeVjp:
     return vjp
 
 
 # Seam G. `surround` runs a backward, `around_rules` wraps what applies the rules of its nodes;
-# modes/around.py puts hooks, anomaly mode and the claim on the graph there.
-surround: Callable[[Pass, Callable[[], None]], None] = _alone
-around_rules: Callable[[NodeVjp, Pass], NodeVjp] = _as_it_is
+# modes/around.py puts hooks, anomaly mode and the lock on the graph there.
+surround: Callable[[BackwardRun, Callable[[], None]], None] = _alone
+around_rules: Callable[[NodeVjp, BackwardRun], NodeVjp] = _as_it_is
 
 
 def run_backward(
     cotangents: dict,
-    reach: Callable[[Any, Any], None],
+    on_gradient: Callable[[Any, Any], None],
     wanted: set | Callable[[list], set] | None,
     retain_graph: bool | None,
     create_graph: bool,
@@ -35,24 +35,27 @@ def run_backward(
 ) -> None:
     """One backward from {vertex: cotangent}; an error before the walk leaves all as it was.
 
-    reach, wanted and the options are those of a Pass; wanted may also be a function of the order.
+    on_gradient, wanted and the options are those of a BackwardRun; wanted may also be a function of
+    the order.
     """
-    list_vertices, walk = way_of(engine)
+    list_vertices, walk = engine_for(engine)
     order = list_vertices(cotangents)
     release = not (create_graph if retain_graph is None else retain_graph)
     if callable(wanted):
         wanted = wanted(order)
-    leads = None if wanted is None else serial.leading_to(order, wanted)
-    work = Pass(order, cotangents, reach, wanted, leads, release, create_graph, **options)
+    needed = None if wanted is None else serial.needed_for(order, wanted)
+    work = BackwardRun(
+        order, cotangents, on_gradient, wanted, needed, release, create_graph, **options
+    )
     work.alone = engine != "parallel"
     surround(work, partial(_checked, work, walk))
 
 
-def _checked(work: Pass, walk: Callable[[Pass], None]) -> None:
+def _checked(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
     """The walk, unless a node's saved arrays are gone or were written since."""
     _refuse_released(work.order)
     if versions.last_write:
-        versions.refuse_changed(work.order if work.leads is None else work.leads)
+        versions.refuse_changed(work.order if work.needed is None else work.needed)
     if work.create_graph:
         with modes.Recording(True):
             _walk(work, walk)
@@ -60,7 +63,7 @@ def _checked(work: Pass, walk: Callable[[Pass], None]) -> None:
         _walk(work, walk)
 
 
-def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
+def _walk(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
     """The engine's walk, with the listeners informed of it and of each node, if there are any."""
     vjp = _recorded_vjp if work.create_graph else serial.vjp_for(work.cotangents)
     heard = events.listeners and not modes.state.muted

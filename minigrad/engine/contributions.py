@@ -120,7 +120,7 @@ def _copied(g: Any) -> Any:
 
 add_into: Callable[[dict, Any, Any], None] = _add
 private: Callable[[Any], Any] = _copied
-# (node, g, plan, cotangents, leads) -> contributions, of a g of LARGE elements or more, for a plan
+# (node, g, plan, cotangents, needed) -> contributions, of a g of LARGE elements or more, for a plan
 # with a `blocked_vjp`, which only fast/ makes
 blocked_vjp: Any = None
 LARGE: float = np.inf

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..backends.device import device_of
 from . import contributions as seam
-from .backward_run import NodeVjp, Pass, engines
+from .backward_run import BackwardRun, NodeVjp, engines
 from .contributions import conform, require_array
 from .graph import Leaf, Node, Port
 
@@ -43,7 +43,7 @@ def _kind(g: Any) -> str:
     return device_of(g).partition(":")[0]
 
 
-def walk(work: Pass) -> None:
+def walk(work: BackwardRun) -> None:
     """Run one backward, with its hooks, if any, run at each vertex."""
     order: Iterable = work.order
     if work.hooks is not None:
@@ -54,9 +54,9 @@ def walk(work: Pass) -> None:
 engines["serial"] = walk
 
 
-def run(order: Iterable, work: Pass, vjp: NodeVjp = array_vjp) -> None:
+def run(order: Iterable, work: BackwardRun, vjp: NodeVjp = array_vjp) -> None:
     """Walk `order`, starting from the seeds in `work.cotangents`; `vjp` applies a node's rules."""
-    cotangents, wanted, leads, release = work.cotangents, work.wanted, work.leads, work.release
+    cotangents, wanted, needed, release = work.cotangents, work.wanted, work.needed, work.release
     add_into, private = seam.add_into, seam.private
     blocked_vjp, least = seam.blocked_vjp, seam.LARGE
     plain = vjp is array_vjp  # then plan.vjp is called directly, which saves a call per node
@@ -67,15 +67,15 @@ def run(order: Iterable, work: Pass, vjp: NodeVjp = array_vjp) -> None:
         kind = type(node)
         if kind is not Node or wanted is not None:
             if kind is Leaf if wanted is None else node in wanted:
-                work.reach(node, private(g))
-            if kind is Leaf or (leads is not None and node not in leads):
+                work.on_gradient(node, private(g))
+            if kind is Leaf or (needed is not None and node not in needed):
                 continue
             if kind is Port:
                 into_slot(cotangents, node, g)
                 continue
-        plan = node.plan if leads is None else leads[node]
+        plan = node.plan if needed is None else needed[node]
         if plain and plan.blocked_vjp is not None and g.size >= least:
-            contributions = blocked_vjp(node, g, plan, cotangents, leads)
+            contributions = blocked_vjp(node, g, plan, cotangents, needed)
         else:
             contributions = plan.vjp(g, node.saved) if plain else vjp(node, g, plan)
         del g
@@ -107,17 +107,17 @@ def into_slot(cotangents: dict, port: Port, g: Any) -> None:
     slots[port.index] = g if slots[port.index] is None else slots[port.index] + g
 
 
-def leading_to(order: list, wanted: set) -> dict:
+def needed_for(order: list, wanted: set) -> dict:
     """{vertex: plan} for the vertices from which a path leads to one in `wanted`.
 
     Where some of a node's parents lead nowhere, the plan is Plan.restricted: without their rules.
     """
-    leads: dict = {}
+    needed: dict = {}
     for vertex in reversed(order):
-        reached = [parent in wanted or parent in leads for parent in vertex.parents]
+        reached = [parent in wanted or parent in needed for parent in vertex.parents]
         if any(reached):
             plan = vertex.plan if type(vertex) is Node else None
-            leads[vertex] = (
+            needed[vertex] = (
                 plan if plan is None or all(reached) else plan.restricted(tuple(reached))
             )
-    return leads
+    return needed

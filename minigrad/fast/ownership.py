@@ -72,7 +72,7 @@ def _wraps_alone(x: Any) -> bool:
     return type(x) is _ndarray and (x.base is None or _holds_alone(x, in_any_order=True))
 
 
-def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | None) -> list:
+def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, needed: dict | None) -> list:
     """The contributions of an elementwise node for a large g, made in blocks.
 
     Where a parent is a leaf or takes its contribution in blocks, and no sum has been computed
@@ -84,14 +84,14 @@ def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, leads: dict | No
     g = large.materialised(g)
     for i, parent in enumerate(node.parents):
         held = cotangents.get(parent)
-        if parent.shape == g.shape and _may_defer(parent, node, held, leads):
+        if parent.shape == g.shape and _may_defer(parent, node, held, needed):
             c = large.deferred(i, g, saved, parent.dtype, held)
             if c is not None:
                 deferred[i] = c
     return large(g, saved, deferred)
 
 
-def _may_defer(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
+def _may_defer(parent: Any, node: Any, held: Any, needed: dict | None) -> bool:
     """Whether the node's contribution to this parent may be deferred.
 
     So it is where nothing else has been computed there, and the total is a leaf's gradient or
@@ -101,7 +101,7 @@ def _may_defer(parent: Any, node: Any, held: Any, leads: dict | None) -> bool:
         return False
     if type(parent) is not Node:
         return type(parent) is Leaf
-    plan = parent.plan if leads is None else leads.get(parent)
+    plan = parent.plan if needed is None else needed.get(parent)
     return plan is not None and plan.blocked_vjp is not None
 
 

@@ -1,4 +1,4 @@
-"""What surrounds a backward (seam G of the engine): its claim on the graph, hooks, anomaly mode."""
+"""What surrounds a backward (seam G of the engine): its lock on the graph, hooks, anomaly mode."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -6,16 +6,16 @@ from functools import partial
 
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
-from ..engine.backward_run import NodeVjp, Pass
+from ..engine.backward_run import BackwardRun, NodeVjp
 from ..engine.tensor import TensorBase
 from . import anomaly, autocast, graph_lock, hook_runner, hooks
 
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested
 
 
-def surround(work: Pass, run: Callable[[], None]) -> None:
+def surround(work: BackwardRun, run: Callable[[], None]) -> None:
     """Run a backward with its hooks, in the dtypes of the forward, disturbed by no other thread."""
-    mine = graph_lock.Claim(work.order, work.release, work.alone)
+    mine = graph_lock.GraphLock(work.order, work.release, work.alone)
     try:
         running = graph_lock.register(mine)
         if running > _NESTED and stack_runs_out():
@@ -23,7 +23,7 @@ def surround(work: Pass, run: Callable[[], None]) -> None:
         if modes.state.autocast is not None:
             run = _inside(autocast.paused(), run)
         if work.leaf_ready is not None or hooks.registered and hook_runner.any_in(work.order):
-            work.hooks = hook_runner.Hooks(work)
+            work.hooks = hook_runner.HookRunner(work)
             if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
                 run = _inside(modes.Recording(False), run)  # hooks compute on arrays
         run()
@@ -42,11 +42,11 @@ def _inside(block: AbstractContextManager, run: Callable[[], None]) -> Callable[
     return run_inside
 
 
-def around_rules(vjp: NodeVjp, work: Pass) -> NodeVjp:
+def around_rules(vjp: NodeVjp, work: BackwardRun) -> NodeVjp:
     """The same vjp, which explains errors in anomaly mode, and runs the hooks of nodes."""
     if modes.state.anomaly is not None and events.listeners and not modes.state.muted:
         vjp = anomaly.explained(vjp)
-    return vjp if work.hooks is None else hook_runner.hooked_vjp(vjp, work.hooks.lock)
+    return vjp if work.hooks is None else hook_runner.vjp_with_hooks(vjp, work.hooks.lock)
 
 
 backward.surround, backward.around_rules = surround, around_rules

@@ -8,15 +8,15 @@ from ..backends.threads import identity
 from ..engine.graph import Leaf
 from ..errors import GraphInUseError
 
-_running: list["Claim"] = []
+_running: list["GraphLock"] = []
 _lock = Lock()
 
 
-class Claim:
+class GraphLock:
     """A running backward: its thread (None: several), its vertices, and whether it frees them.
 
     alone   it runs in this thread only; then a backward inside its hooks does not conflict
-    ended   set before it is taken off the list: what Ctrl-C leaves there claims nothing
+    ended   set before it is taken off the list: what Ctrl-C leaves there locks nothing
     """
 
     __slots__ = ("thread", "order", "releases", "ended")
@@ -27,7 +27,7 @@ class Claim:
         self.releases = releases
         self.ended = False
 
-    def conflicts(self, other: "Claim") -> bool:
+    def conflicts(self, other: "GraphLock") -> bool:
         """Whether another thread's backward goes through a node of this one, and one frees it."""
         same = self.thread is not None and self.thread == other.thread
         if same or other.ended or not (self.releases or other.releases):
@@ -38,7 +38,7 @@ class Claim:
         return {vertex for vertex in self.order if vertex.__class__ is not Leaf}
 
 
-def register(mine: Claim) -> int:
+def register(mine: GraphLock) -> int:
     """Note a backward before it looks at its nodes. Of two that conflict, the second raises.
 
     Returns how many run now: what is called inside others is among them.
@@ -50,7 +50,7 @@ def register(mine: Claim) -> int:
         return len(_running)
 
 
-def _refuse_conflict(mine: Claim) -> None:
+def _refuse_conflict(mine: GraphLock) -> None:
     """GraphInUseError where another thread runs a backward that conflicts. Under the lock."""
     _running[:] = [other for other in _running if not other.ended]
     for other in _running:
@@ -66,7 +66,7 @@ def _refuse_conflict(mine: Claim) -> None:
             )
 
 
-def forget(mine: Claim) -> None:
+def forget(mine: GraphLock) -> None:
     """Take a backward that has ended off the list."""
     with _lock:
         if mine in _running:  # in a forked child those of the parent are gone
@@ -76,7 +76,7 @@ def forget(mine: Claim) -> None:
 def _in_child() -> None:
     """After a fork: the backwards of other threads do not go on here."""
     mine = identity()
-    _running[:] = [claim for claim in _running if claim.thread == mine]
+    _running[:] = [lock for lock in _running if lock.thread == mine]
     _lock.release()
 
 

@@ -1,7 +1,7 @@
 """Running hooks in a backward: those at each vertex, and those around a node's rules.
 
-The serial walk knows nothing of hooks: it iterates over the order. `Hooks.around` yields the same
-vertices, and runs a vertex's hooks just before and after it does.
+The serial walk knows nothing of hooks: it iterates over the order. `HookRunner.around` yields the
+same vertices, and runs a vertex's hooks just before and after it does.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
-from ..engine.backward_run import NodeVjp, Pass
+from ..engine.backward_run import BackwardRun, NodeVjp
 from ..engine.contributions import accumulate, conform
 from ..engine.errors import about, describe
 from ..engine.graph import Leaf
@@ -29,18 +29,18 @@ def any_in(order: list) -> bool:
     return any(getattr(vertex, "hooks", ()) for vertex in order)
 
 
-class Hooks:
+class HookRunner:
     """The hooks of one backward, and what to do just before and after each vertex.
 
-    wanted, leads   as in a Pass: hooks run only where this backward computes a gradient
+    wanted, needed  as in a BackwardRun: hooks run only where this backward computes a gradient
     deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
     leaf_ready      a hook of this call alone, fn(leaf, gradient); None for none
     lock            held while a hook runs, so that hooks of a parallel backward run one at a time
     """
 
-    def __init__(self, work: Pass):
-        wanted, leads, order = work.wanted, work.leads, work.order
-        self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
+    def __init__(self, work: BackwardRun):
+        wanted, needed, order = work.wanted, work.needed, work.order
+        self.reached = set(order) if wanted is None or needed is None else wanted.union(needed)
         self.wanted = wanted
         self.deposits = work.deposits
         self.leaf_ready = work.leaf_ready
@@ -136,7 +136,7 @@ def _total(vertex: Any, g: Any) -> Any:
     return g
 
 
-def hooked_vjp(vjp: NodeVjp, lock: AbstractContextManager) -> NodeVjp:
+def vjp_with_hooks(vjp: NodeVjp, lock: AbstractContextManager) -> NodeVjp:
     """The same vjp with the node's hooks around it, run under the lock.
 
     Hooks may write in place, so what a node has saved is checked again just before it is used.

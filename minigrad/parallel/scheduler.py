@@ -15,7 +15,7 @@ from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
 from ..engine import contributions as seam
 from ..engine import modes, serial
-from ..engine.backward_run import Pass
+from ..engine.backward_run import BackwardRun
 from ..engine.contributions import conform, require_array
 from ..engine.graph import Leaf, Node, Port
 from .report import Lane, detail_wanted
@@ -62,7 +62,7 @@ class Scheduler:
     stopped    nothing new may begin (an error, Ctrl-C)
     """
 
-    def __init__(self, work: Pass, estimate: Estimate, min_work: float):
+    def __init__(self, work: BackwardRun, estimate: Estimate, min_work: float):
         self.work = work
         self.priority = estimate.priority
         self.small = [cost < min_work for cost in estimate.costs]
@@ -255,8 +255,8 @@ class Scheduler:
         if g is not None:
             if kind is Leaf if work.wanted is None else vertex in work.wanted:
                 with nullcontext() if hooks is None else hooks.lock:
-                    work.reach(vertex, seam.private(g))
-            if kind is not Leaf and (work.leads is None or vertex in work.leads):
+                    work.on_gradient(vertex, seam.private(g))
+            if kind is not Leaf and (work.needed is None or vertex in work.needed):
                 if kind is Port:
                     return ((vertex, g),)
                 contributions = work.vjp(vertex, g, work.plan_of(vertex))  # type: ignore[misc]

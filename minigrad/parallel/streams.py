@@ -6,8 +6,8 @@ Four rules make the result the serial engine's:
 
 1. Before a thread uses what another has made, its stream waits for the mark (an event) that the
    other left behind its work. The host waits for nothing. A stream begins by waiting for home.
-2. At the end home waits for all streams. Only then the gradients are handed over (`reach`), in the
-   serial order and from the calling thread: what a user holds belongs to home, as usual.
+2. At the end home waits for all streams. Only then the gradients are handed over (`on_gradient`),
+   in the serial order and from the calling thread: what a user holds belongs to home, as usual.
 3. CuPy's pool gives a freed block to the next array of the stream in which it was allocated, though
    another stream may still read it. So what a vertex uses is kept until the device has passed the
    mark behind that vertex; for at most BEHIND vertices a thread, then the host waits for the
@@ -33,7 +33,7 @@ from ..backends.device import array_module
 from ..backends.locks import Lock
 from ..engine import contributions as seam
 from ..engine import serial
-from ..engine.backward_run import Pass
+from ..engine.backward_run import BackwardRun
 from ..engine.graph import Leaf, Node
 from ..modes.saving import Deferred
 from .report import Report, keep
@@ -44,12 +44,12 @@ _DEFAULT = 2  # addresses up to this one are CUDA's default streams, which canno
 BEHIND = 16  # vertices whose arrays a thread keeps for the device; bounds the memory it costs
 
 
-def scheduler_for(work: Pass, workers: int) -> type[Scheduler]:
+def scheduler_for(work: BackwardRun, workers: int) -> type[Scheduler]:
     """The scheduler of a backward: with streams where its arrays lie on the current GPU."""
     return StreamScheduler if workers > 1 and usable(work) else Scheduler
 
 
-def usable(work: Pass) -> bool:
+def usable(work: BackwardRun) -> bool:
     """Whether the threads of this backward may use streams of their own."""
     cupy = sys.modules.get("cupy")
     if cupy is None or work.hooks is not None:
@@ -197,7 +197,7 @@ class DeviceTrial(Trial):
         return f"{super().reason()} on the device" if known else "a trial of both ways"
 
 
-def measured(work: Pass, workers: int, parallel: Callable[[Report], None]) -> None:
+def measured(work: BackwardRun, workers: int, parallel: Callable[[Report], None]) -> None:
     """Run a backward by the engine that was faster so far, timed without waiting for the device."""
     cuda = sys.modules["cupy"].cuda
     trial = trial_of(work.order, workers, work.min_work or 0.0, DeviceTrial)
@@ -226,12 +226,13 @@ class StreamScheduler(Scheduler):
     reached   gradients that are complete: (vertex, total), handed over at the end
     """
 
-    def __init__(self, work: Pass, *options: Any):
+    def __init__(self, work: BackwardRun, *options: Any):
         super().__init__(work, *options)
         self.cupy = sys.modules["cupy"]
         self.arrived: list[list] = [[] for _ in work.order]
         self.reached: list[tuple] = []
-        self.reach, work.reach = work.reach, lambda *found: self.reached.append(found)
+        self.on_gradient = work.on_gradient
+        work.on_gradient = lambda *found: self.reached.append(found)
         self.seats: dict[int, Seat] = {}  # by thread
         self.home = _home(self.cupy)
         # a chain stays in its stream, where it needs no waits: of what is ready because of a vertex
@@ -247,7 +248,7 @@ class StreamScheduler(Scheduler):
         try:
             super().run(workers)
         finally:
-            self.work.reach = self.reach
+            self.work.on_gradient = self.on_gradient
             self._come_home()
             self._reach_leaves()
 
@@ -291,7 +292,7 @@ class StreamScheduler(Scheduler):
         for vertex in self.work.order:
             if vertex in totals:
                 g = totals.pop(vertex)  # the one name that private() asks for
-                self.reach(vertex, seam.private(g))
+                self.on_gradient(vertex, seam.private(g))
 
     # -- one vertex -------------------------------------------------------------------------------
 

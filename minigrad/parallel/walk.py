@@ -15,8 +15,8 @@ What may not happen:
 - an error lost or changed: after an error nothing new begins. Of the vertices that failed, the
   error of the first in serial order is raised unchanged; the others are in its notes and
   `also_raised`.
-- half a gradient: `reach` is called once for each leaf, with the total. Leaves that were complete
-  before an error keep their new value, the others their old.
+- half a gradient: `on_gradient` is called once for each leaf, with the total. Leaves that were
+  complete before an error keep their new value, the others their old.
 
 Hooks run one at a time: at one vertex in their order, and a consumer's before its producers'. After
 Ctrl-C in the calling thread nothing new begins, and rules that are running finish.
@@ -32,7 +32,7 @@ from time import perf_counter_ns
 from ..backends import blas, pool
 from ..backends.locks import Lock
 from ..engine import serial
-from ..engine.backward_run import Pass, engines
+from ..engine.backward_run import BackwardRun, engines
 from ..tensor_api.tensor import Tensor
 from .report import Report, keep
 from .scheduler import Scheduler
@@ -40,7 +40,7 @@ from .streams import measured, scheduler_for, usable
 from .work import MIN_WORK, Estimate, learning, trial_of
 
 
-def walk(work: Pass) -> None:
+def walk(work: BackwardRun) -> None:
     """Run one backward, in parallel where that is possible and worth it."""
     workers = pool.get_num_threads() if work.workers is None else int(work.workers)
     forced, min_work = work.min_work == 0, MIN_WORK if work.min_work is None else work.min_work
@@ -56,15 +56,15 @@ def walk(work: Pass) -> None:
     outside = blas.threads()
     if not forced and usable(work):
         return measured(work, workers, lambda report: _run(
-            work, Estimate(work.order, work.leads, outside or 1), report, work.min_work or 0.0
+            work, Estimate(work.order, work.needed, outside or 1), report, work.min_work or 0.0
         ))  # fmt: skip
     if trial is None:
-        estimate = Estimate(work.order, work.leads, outside or 1)
+        estimate = Estimate(work.order, work.needed, outside or 1)
         report = Report("parallel", "min_work=0", workers, len(work.order), blas_outside=outside)
         return _run(work, estimate, report, min_work)
     estimate = trial.estimate  # of an earlier graph that looked like this one
     if trial.stale:
-        estimate = Estimate(work.order, work.leads, outside or 1)
+        estimate = Estimate(work.order, work.needed, outside or 1)
         trial.consider(estimate, workers, min_work)
     parallel, learns = trial.choose(), trial.learns
     report = Report(
@@ -75,7 +75,7 @@ def walk(work: Pass) -> None:
         work.vjp = learning(work.vjp, perf_counter_ns, parallel or outside == 1)
     started = perf_counter_ns()
     if parallel:
-        _run(work, estimate or Estimate(work.order, work.leads, outside or 1), report, min_work)
+        _run(work, estimate or Estimate(work.order, work.needed, outside or 1), report, min_work)
     else:
         trial.report = report
         keep(report)
@@ -83,7 +83,7 @@ def walk(work: Pass) -> None:
     trial.note(parallel, (perf_counter_ns() - started) / 1000)
 
 
-def _why_serial(work: Pass, workers: int, forced: bool) -> str:
+def _why_serial(work: BackwardRun, workers: int, forced: bool) -> str:
     """Why this backward cannot be a parallel one; "" if it can."""
     if work.create_graph:
         return "create_graph records nodes, which are numbered in the serial order"
@@ -94,7 +94,7 @@ def _why_serial(work: Pass, workers: int, forced: bool) -> str:
     return "one worker" if workers == 1 and not forced else ""
 
 
-def _run(work: Pass, estimate: Estimate, report: Report, min_work: float) -> None:
+def _run(work: BackwardRun, estimate: Estimate, report: Report, min_work: float) -> None:
     report.work, report.span, report.min_work = estimate.work, estimate.span, min_work
     report.heavy = sum(cost >= min_work for cost in estimate.costs)
     keep(report)

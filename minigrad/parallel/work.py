@@ -94,15 +94,15 @@ class Estimate:
     work       T1, the sum of the costs; span: T∞, the longest path; serial: T1 of the serial engine
     """
 
-    def __init__(self, order: list, leads: dict | None, threads: int):
+    def __init__(self, order: list, needed: dict | None, threads: int):
         self.costs = costs = []
         self.serial = 0.0
         for vertex in order:
-            if vertex.__class__ is not Node or (leads is not None and vertex not in leads):
+            if vertex.__class__ is not Node or (needed is not None and vertex not in needed):
                 costs.append(_LEAF)
                 self.serial += _LEAF
             else:
-                cost = cost_of(vertex, vertex.plan if leads is None else leads[vertex])
+                cost = cost_of(vertex, vertex.plan if needed is None else needed[vertex])
                 costs.append(cost.with_one(threads))
                 self.serial += cost.with_all(threads)
         self.priority = priorities(order, costs)

@@ -19,7 +19,7 @@ from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
 from ..engine import serial, versions
-from ..engine.backward_run import Pass
+from ..engine.backward_run import BackwardRun
 from ..engine.errors import about, describe
 from ..engine.tensor import raw
 from ..errors import TapeError
@@ -230,10 +230,12 @@ class _Compiler:
                 "not run. Record it outside of them."
             )
         wanted, found = set(vertices), {}
-        leads = serial.leading_to(order, wanted)
+        needed = serial.needed_for(order, wanted)
         cotangents = {vertex: self._seed(g) for vertex, g in seeds.items()}
         keep = found.__setitem__
-        serial.run(order, Pass(order, cotangents, keep, wanted, leads, release=False), self.vjp)
+        serial.run(
+            order, BackwardRun(order, cotangents, keep, wanted, needed, release=False), self.vjp
+        )
         missing = [vertex for vertex in vertices if vertex not in found]
         if missing and not allow_unused:
             raise ValueError(

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..backends.locks import Lock
 from ..engine import modes, serial
-from ..engine.backward_run import Pass, engines, orders
+from ..engine.backward_run import BackwardRun, engines, orders
 from ..engine.graph import Leaf
 from ..errors import TapeError
 from ..tensor_api import derivatives
@@ -98,7 +98,7 @@ class Tape(Record):
             leaf_ready=leaf_ready,
         )  # fmt: skip
 
-    def walk(self, work: Pass) -> None:
+    def walk(self, work: BackwardRun) -> None:
         """Run one backward, as the serial engine does."""
         if work.create_graph and not self._recording:
             with self:

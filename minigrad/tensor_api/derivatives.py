@@ -171,7 +171,7 @@ def _unused(i: int, vertex: Any) -> ValueError:
 def differentiate(
     tensors: Tensor | Sequence[Tensor],
     gradients: Any,
-    reach: Callable[[Any, Any], None],
+    on_gradient: Callable[[Any, Any], None],
     wanted: set | Callable[[list], set] | None,
     retain_graph: bool | None,
     create_graph: bool,
@@ -192,7 +192,7 @@ def differentiate(
         hooks.require_function(leaf_ready)
     seeds = seeds_of(listed(tensors, called), gradients, create_graph, called)
     run_backward(
-        seeds, reach, wanted, retain_graph, create_graph, engine,
+        seeds, on_gradient, wanted, retain_graph, create_graph, engine,
         deposits=deposits, workers=workers, min_work=min_work, leaf_ready=leaf_ready,
     )  # fmt: skip
 

@@ -208,7 +208,7 @@ def test_a_backward_that_was_interrupted_claims_its_graph_no_longer():
         where = interrupted(at, lambda: mg.grad(y, x, retain_graph=True, engine="parallel"))
         if where is None:
             break
-        assert all(claim.ended for claim in graph_lock._running), where
+        assert all(lock.ended for lock in graph_lock._running), where
     assert at > 50
 
 

@@ -33,7 +33,7 @@ def scheduled(look, cost):
     order = backward_order(seeds)
     costs = [cost] * len(order)
     estimate = SimpleNamespace(costs=costs, priority=work.priorities(order, costs))
-    job = backward_run.Pass(order, seeds, lambda vertex, g: None, vjp=serial.array_vjp)
+    job = backward_run.BackwardRun(order, seeds, lambda vertex, g: None, vjp=serial.array_vjp)
     return x, Scheduler(job, estimate, min_work=1.5 * cost)
 
 

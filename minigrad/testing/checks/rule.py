@@ -7,7 +7,7 @@ import numpy as np
 
 from ...backends.dtypes import is_differentiable
 from ...engine import serial
-from ...engine.backward_run import Pass
+from ...engine.backward_run import BackwardRun
 from ...engine.contributions import conform
 from ...engine.graph import Leaf, backward_order
 from ...engine.versions import owner_of
@@ -51,7 +51,7 @@ def k9(case: Case) -> int:
         return contributions
 
     order = backward_order(seeds)
-    serial.run(order, Pass(order, seeds, lambda vertex, g: None), vjp)
+    serial.run(order, BackwardRun(order, seeds, lambda vertex, g: None), vjp)
     if not seen:
         raise DoesNotApply("every rule returns None: the gradient is zero everywhere")
     for what, owner in seen:
