@@ -1,40 +1,41 @@
-"""What the instruments cost an op: 1,000 multiplications of 4 × 4 tensors, recorded, with each on.
+"""What the instruments cost an op: multiplications of 4 × 4 tensors, recorded, with each on.
 
-    python benchmarks/instruments.py [--repeats 30]
+    python benchmarks/instruments.py [--repeats 60] [--ops 1000 20000]
 
-Each instrument takes turns with the plain loop, in the CPU time of this thread. Quoted is the
-smallest time of each, and the difference: nanoseconds an op. "off" compares two plain loops, one
-of them after an instrument has come and gone. Logs are written to memory-backed files, where the
-system has them. NumPy's own multiplication is the first line, as the machine's measure.
+The loop with an instrument, the plain loop, and a block of one op with the instrument take turns,
+in the CPU time of the whole process, and fifth percentiles are compared. The cost is that of
+hearing, writing and closing: (with − plain − block of one op) / ops. Beside it stands what the tool
+says of itself. "off" is a plain loop after an instrument has come and gone. Logs are written to
+memory-backed files, where the system has them. NumPy's own multiplication is the first line.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable
-from time import thread_time_ns
+from time import process_time_ns
 from typing import Any
 
 import numpy as np
 
 import minigrad as mg
 
-OPS = 1000
 values = np.ones((4, 4))
 x, b = mg.tensor(values, requires_grad=True), mg.tensor(values, requires_grad=True)
 folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
 log = os.path.join(folder, "run.jsonl")
 
 
-def loop() -> None:
-    for _ in range(OPS):
+def loop(ops: int) -> None:
+    for _ in range(ops):
         x * b
 
 
-def numpy_loop() -> None:
-    for _ in range(OPS):
+def numpy_loop(ops: int) -> None:
+    for _ in range(ops):
         np.multiply(values, values)
 
 
@@ -55,31 +56,58 @@ INSTRUMENTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def spent(step: Callable[[], Any]) -> float:
-    """Nanoseconds an op."""
-    start = thread_time_ns()
-    step()
-    return (thread_time_ns() - start) / OPS
+def spent(step: Callable[[int], None], ops: int, make: Callable[[], Any]) -> int:
+    """Nanoseconds of the whole block."""
+    made = make()
+    start = process_time_ns()
+    with made:
+        step(ops)
+    return process_time_ns() - start
 
 
-def with_instrument(make: Callable[[], Any]) -> float:
-    with make():
-        return spent(loop)
+def says_of_itself(made: Any) -> float | None:
+    """Nanoseconds an op, as the instrument that was last used tells them."""
+    if isinstance(made, mg.profile):
+        return float(made.as_dict()["recording_ns_per_call"])
+    if isinstance(made, mg.event_log):
+        with open(log, encoding="utf-8") as file:
+            end = json.loads(file.readlines()[-1])
+        return end["recording_ns"] / end["events"]
+    return None
+
+
+def row(make: Callable[[], Any], ops: int, turns: int) -> tuple[float, float, float | None]:
+    """(nanoseconds of a plain op, what the instrument adds, what it says of itself)."""
+    spent(loop, ops, make)
+    told, times = [], []
+    for _ in range(turns):
+        made = make()
+        start = process_time_ns()
+        with made:
+            loop(ops)
+        mine = process_time_ns() - start
+        told.append(says_of_itself(made))
+        times.append((mine, spent(loop, ops, contextlib.nullcontext), spent(loop, 1, make)))
+    mine, plain, empty = np.percentile(np.array(times), 5, axis=0)
+    said = None if None in told else float(np.median(np.array(told, float)))
+    return plain / ops, (mine - plain - empty) / ops, said
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=30, help="turns of each instrument")
-    repeats = parser.parse_args().repeats
-    print(f"{'numpy.multiply':34}{min(spent(numpy_loop) for _ in range(repeats)):>8.0f} ns")
-    print(f"{'':34}{'ns an op':>11}{'without':>10}{'cost':>8}")
+    parser.add_argument("--repeats", type=int, default=60, help="turns of a thousand ops")
+    parser.add_argument("--ops", type=int, nargs="+", default=[1000, 20_000])
+    options = parser.parse_args()
+    first = [spent(numpy_loop, 1000, contextlib.nullcontext) for _ in range(options.repeats)]
+    print(f"{'numpy.multiply':34}{np.percentile(first, 5) / 1000:>15.0f} ns")
+    print(f"{'':34}{'ops':>7}{'without':>9}{'cost':>8}{'it says':>9}")
     for name, make in INSTRUMENTS.items():
-        with_instrument(make), spent(loop)
-        pairs = [(with_instrument(make), spent(loop)) for _ in range(repeats)]
-        mine, plain = (min(times) for times in zip(*pairs, strict=True))
-        print(f"{name:34}{mine:11.0f}{plain:10.0f}{mine - plain:8.0f}")
+        for ops in options.ops:
+            plain, cost, said = row(make, ops, max(5, options.repeats * 1000 // ops))
+            told = "" if said is None else f"{said:9.0f}"
+            print(f"{name:34}{ops:7,}{plain:9.0f}{cost:8.0f}{told}", flush=True)
     if os.path.exists(log):
         os.unlink(log)
     os.rmdir(folder)

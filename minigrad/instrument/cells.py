@@ -8,6 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..backends.dtypes import WITHOUT_DTYPE, bfloat16
+from ..backends.sites import calling_frame
+from ..engine import modes
 from ..engine.events import capture_origin
 from ..tensor_api.tensor import Tensor
 from .records import CASTS
@@ -86,13 +88,15 @@ def counter(
     """
     forward_cells, backward_cells = forward.cells, backward.cells
 
-    def hear(event: tuple) -> None:
+    def hear(event: tuple, line: tuple | None = None) -> None:
         kind, key, t0, t1, node, inputs, outputs, _ = event
+        if line is not None:
+            key = line
         if kind == "forward":
             try:
                 cell = forward_cells[key]
             except KeyError:
-                cell = _new_cell(forward, event)
+                cell = _new_cell(forward, event, key)
             times = cell.times
             times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
             if len(outputs) == 1:
@@ -131,7 +135,7 @@ def counter(
             try:
                 cell = backward_cells[key]
             except KeyError:
-                cell = _new_cell(backward, event)
+                cell = _new_cell(backward, event, key)
             times = cell.times
             times.append(t1 - t0 if not backward.may_nest else own_time(kind, t0, t1 - t0))
             dtype = FLOAT64 if node is None else node.dtype
@@ -148,21 +152,29 @@ def counter(
         if len(times) >= _BATCH:
             fold(cell)
 
+    state = modes.state
+
     def hear_line(event: tuple) -> None:
-        kind, op, t0, t1, node, *rest = event
-        origin = node.origin if node is not None else capture_origin(2)
-        if origin is not None:  # None: made before the profile was entered
-            event = (kind, (op, id(origin[0]), origin[1]), t0, t1, node, *rest)
-        hear(event)
+        node = event[4]
+        origin = None if node is None else node.origin
+        if origin is None and event[0] == "forward":  # nobody has looked for it yet
+            frame = calling_frame(4)  # below it: this, the op's call, and what called that
+            origin = frame.f_code, frame.f_lasti, state.scope
+            if node is not None:
+                node.origin = origin
+        if origin is None:  # made before the profile was entered
+            hear(event)
+        else:
+            hear(event, (event[1], id(origin[0]), origin[1]))
 
     return hear_line if lines else hear
 
 
-def _new_cell(phase: Phase, event: tuple) -> Cell:
-    kind, key = event[:2]
-    op, origin = key, None
+def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:
+    kind, op = event[:2]
+    origin = None
     if isinstance(key, tuple):
-        op, origin = key[0], origin_of(event)
+        origin = origin_of(event)
     if len(phase.cells) >= _MOST_CELLS:
         key, origin = op, None
     return phase.cells.setdefault(key, Cell(op, kind, origin))

@@ -17,10 +17,8 @@ from time import perf_counter_ns
 from typing import Any
 from weakref import WeakSet
 
-import numpy as np
-
 from ..backends.leaving import left_always
-from ..engine import events, modes
+from ..engine import events
 from ..engine.events import capture_origin
 from ..engine.graph import Leaf, Node
 from . import conversions, formats
@@ -28,6 +26,7 @@ from . import sections as engine_sections
 from .calls import FIELDS
 from .device_lines import DeviceLines
 from .hearing import hearing
+from .hearing_cost import Cost, hearing_cost
 from .kept import KeptGraphs
 from .log_writer import BATCH, LogWriter
 from .memory import MemoryTracker
@@ -189,7 +188,7 @@ class event_log:
 
     def close(self) -> None:
         """Stop recording and give the file its name. A second call does nothing."""
-        hearing = 0.0
+        cost = Cost(0.0, 0.0)
         try:
             self._unlisten()
             self._listening = False
@@ -198,21 +197,32 @@ class event_log:
             self._close_device()
             with self._writer.lock:
                 self._writer.flush()
-            hearing = _hearing_cost() if self._is_open else 0.0
+            if self._is_open and self._writer.written:
+                cost = self._hearing_cost()
         finally:  # Ctrl-C meanwhile: the file is whole all the same
             try:
-                self._finish(hearing)
+                self._finish(cost)
             except BaseException:
-                self._finish(hearing)
+                self._finish(cost)
                 raise
             finally:
                 self._unlisten()  # in vain, unless it was interrupted above
 
-    def _finish(self, hearing: float) -> None:
-        """Write the last line; hearing: nanoseconds that an event cost before it was written."""
+    def _hearing_cost(self) -> Cost:
+        """What an event has cost its op before it was written: measured now, on other ops."""
+        heard: list = []
+        tracker = None if self._memory is None else MemoryTracker(heard.append, self.max_events)
+        hear = hearing(
+            heard, 1 << 60, heard.clear, self._writer.lines.threads, self.stack,
+            KeptGraphs(heard.append), WideSources(), Sampler(heard.append, id, 0), tracker, None,
+        )  # fmt: skip
+        return hearing_cost(hear, heard, self.stack)
+
+    def _finish(self, cost: Cost) -> None:
+        """Write the last line; cost: what an event took before it was written."""
         writer = self._writer
         with writer.lock:
-            heard = round(hearing * writer.written)
+            heard = round(cost.each * writer.written)
             writer.end(
                 {
                     "kind": "end",
@@ -224,6 +234,7 @@ class event_log:
                     "wall_ns": perf_counter_ns() - self._base,
                     "writing_ns": writer.spent,
                     "hearing_ns": heard,
+                    "uncertain_ns": round(cost.uncertain * writer.written),
                     "recording_ns": writer.spent + self._sampler.spent + heard,
                 }
             )
@@ -358,14 +369,3 @@ if hasattr(os, "register_at_fork"):
 
 def _forget(event: tuple) -> None:
     """Hear an event of a warm-up."""
-
-
-def _hearing_cost() -> float:
-    """Nanoseconds that hearing one event costs on this machine, now, without writing it."""
-    hear, x, rounds = event_log(os.devnull).hear, (np.empty(1),), 500
-    t0 = perf_counter_ns()
-    for _ in range(rounds):
-        modes.state.plain  # noqa: B018 (what an op reads under a mode)
-        a, b = perf_counter_ns(), perf_counter_ns()
-        hear(("forward", "op", a, b, None, x, x, {}))
-    return (perf_counter_ns() - t0) / rounds

@@ -54,7 +54,7 @@ def hearing(
             thread = here()
         seq: Any = None
         origin = more = came = None
-        places = ()
+        vertices = ()
         if node is not None:
             seq, origin = node.number, node.origin
         if kind == "forward":
@@ -67,7 +67,7 @@ def hearing(
             if node is not None:
                 node.origin = origin
                 if len(node.parents) == len(inputs):
-                    places = node.parents  # of the inputs' shapes, and sooner asked
+                    vertices = node.parents  # of the inputs' shapes, and sooner asked
                 if not seq % ONE_IN or follow_all:
                     follow_all = max(0, follow_all - 1)
                     kept.follow(node)
@@ -76,7 +76,7 @@ def hearing(
                         kept.forward_only(t1)
             dtype = outputs[0].dtype if outputs and hasattr(outputs[0], "dtype") else None
             if dtype is FLOAT64 or dtype is COMPLEX128:
-                if not wide.alone or not all_are(dtype, places):
+                if not wide.alone or not all_are(dtype, vertices):
                     came = wide.source(op, inputs, outputs, origin)
             if params:
                 more = tuple([(name, params.get(name)) for name in needed_params(op)])
@@ -94,9 +94,9 @@ def hearing(
             arrays = [len(outputs)]
             for y in outputs:
                 arrays += (y.shape, y.dtype) if y.__class__ is ndarray else described(y)
-        if places:
-            for place in places:
-                arrays += place.shape, place.dtype
+        if vertices:
+            for vertex in vertices:
+                arrays += vertex.shape, vertex.dtype
         else:
             for x in inputs:
                 if x.__class__ is Tensor:
@@ -111,12 +111,12 @@ def hearing(
     return hear
 
 
-def all_are(dtype: Any, places: tuple) -> bool:
-    """Whether there are places, and all of this dtype."""
-    for place in places:
-        if place.dtype is not dtype:
+def all_are(dtype: Any, vertices: tuple) -> bool:
+    """Whether there are any, and all of this dtype."""
+    for vertex in vertices:
+        if vertex.dtype is not dtype:
             return False
-    return bool(places)
+    return bool(vertices)
 
 
 def described(x: Any) -> tuple:

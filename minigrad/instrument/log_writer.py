@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 
 from ..backends.locks import Lock
 from .calls import FIELDS
@@ -11,7 +11,7 @@ from .log_lines import Lines
 from .variables import complain
 from .writing import GrowingFile
 
-BATCH = 512  # events kept before they are written: few enough for the processor's cache
+BATCH = 128  # events kept before they are written: few, so that they stay in the processor's cache
 
 
 class LogWriter:
@@ -19,7 +19,7 @@ class LogWriter:
 
     events     FIELDS values each (calls.py); others: entries of Lines.write_others
     written    events in the file; marks: marks there; dropped: what was left out
-    spent      nanoseconds that writing took
+    spent      nanoseconds of the processor that writing took
     failed     a write did not go well: the file may end in the middle
     place      the file that holds what was written
     """
@@ -86,7 +86,7 @@ class LogWriter:
 
     def flush(self) -> None:
         """Write what waits; others may append meanwhile, behind what is taken."""
-        began = perf_counter_ns()
+        began, used = perf_counter_ns(), thread_time_ns()
         self.others += self.taken()
         events, others = self.events[:], self.others[:]
         del self.events[: len(events)], self.others[: len(others)]
@@ -114,8 +114,8 @@ class LogWriter:
             raise
         finally:
             self._flushing = False
+            self.spent += thread_time_ns() - used
             now = perf_counter_ns()
-            self.spent += now - began
             here = self.lines.threads.here()
             self.others.append(("mark", "recording", "log", began, now, here, None))
 

@@ -14,18 +14,17 @@ from dataclasses import asdict, replace
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.sites import site_of
 from ..backends.threads import identity
-from ..engine import events, modes
+from ..engine import events
 from ..engine.graph import Leaf
 from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
 from .cells import Cell, Phase, Row, counter, origin_of
+from .hearing_cost import hearing_cost
 from .memory import PeakMemory
 from .notebook import bundle_of_text
 from .options import count
@@ -57,6 +56,11 @@ class profile(metaclass=CalledFirst):
 
     The same by environment variables: see instrument/environment.py.
     """
+
+    @property
+    def finds_origin(self) -> bool:
+        """Whether the listener looks for the line of a call itself, where it listens alone."""
+        return self.lines and self.memory is None
 
     def __init__(
         self,
@@ -288,7 +292,7 @@ class profile(metaclass=CalledFirst):
             "wall_ns": self.wall_ns,
             "calls": sum(row.calls for row in rows),
             "total_ns": sum(row.total_ns for row in rows),
-            "recording_ns_per_call": round(recording_cost(self.lines)),
+            "recording_ns_per_call": round(recording_cost(self.lines, self.memory is not None)),
             "rows": [asdict(row) for row in rows],
         }
         if self.sections is not None:
@@ -309,7 +313,11 @@ class profile(metaclass=CalledFirst):
     def table(self, top: int = 40) -> str:
         """The rows as plain text for 80 columns; those after the first `top` in one line."""
         text = profile_table.text(
-            self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
+            self.rows(),
+            self.wall_ns,
+            recording_cost(self.lines, self.memory is not None),
+            self.memory,
+            top,
         )
         return text if self.sections is None else f"{text}\n{self.sections.table(top)}"
 
@@ -327,16 +335,7 @@ def _place(origin: tuple | None) -> str:
     return f"{site['file']}:{site['line']}" if site else ""
 
 
-def recording_cost(lines: bool = False) -> float:
-    """Nanoseconds that one event costs on this machine, now.
-
-    Measured on the steps that are the same for every op, in a loop of their own; between real ops,
-    which push the listener out of the processor's caches, it is up to twice as much.
-    """
-    hear, outputs, rounds = profile(lines=lines).hear, (np.empty(1),), 1000
-    t0 = perf_counter_ns()
-    for _ in range(rounds):
-        modes.state.plain  # noqa: B018 (what an op reads under a mode)
-        a, b = perf_counter_ns(), perf_counter_ns()
-        hear(("forward", "op", a, b, None, outputs, outputs, {}))
-    return (perf_counter_ns() - t0) / rounds
+def recording_cost(lines: bool = False, memory: bool = False) -> float:
+    """Nanoseconds that one event costs its op on this machine, now."""
+    like = profile(lines=lines, memory=memory)
+    return hearing_cost(like.hear, [], origin=lines or memory).each

@@ -278,21 +278,14 @@ def event_fault(record: dict) -> str | None:
 
 
 _END_COUNTS = (
-    "untracked", "marks", "steps", "wall_ns", "writing_ns", "hearing_ns", "recording_ns",
+    "untracked", "marks", "steps", "wall_ns", "writing_ns", "hearing_ns",
+    "uncertain_ns", "recording_ns",
 )  # fmt: skip
 
 
 def end_fault(record: dict) -> str | None:
     """What is wrong with what the last line tells of the whole log."""
-    for name in (
-        "untracked",
-        "marks",
-        "steps",
-        "wall_ns",
-        "writing_ns",
-        "hearing_ns",
-        "recording_ns",
-    ):
+    for name in _END_COUNTS:
         if name in record and not is_count(record[name]):
             return f'"{name}" of the log\'s end should be an integer'
     return None

@@ -22,7 +22,7 @@ import sys
 import sysconfig
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from types import CodeType, FrameType
 from typing import Any
 
@@ -46,7 +46,7 @@ class Sampler:
     """Calls tell(sample) from a thread of its own, from `start` to `stop`.
 
     number_of  the number of a thread in the log, by its identity
-    spent      nanoseconds that looking took
+    spent      nanoseconds of the processor that looking took
     due        set at each look: the next forward call is to tell its callers
     """
 
@@ -125,9 +125,9 @@ class Sampler:
         self._own = identity()
         try:
             while not stop.acquire(timeout=self.period):
-                began = perf_counter_ns()
-                self._look(began, self._own)
-                self.spent += perf_counter_ns() - began
+                began = thread_time_ns()
+                self._look(perf_counter_ns(), self._own)
+                self.spent += thread_time_ns() - began
         except Exception:  # what is shown of a program must never end it
             return
         finally:

@@ -166,8 +166,10 @@ class Summary:
         notes = []
         wall, own = self.end.get("wall_ns"), self.end.get("recording_ns")
         if wall and own is not None:
+            unsure = self.end.get("uncertain_ns")
+            within = f" ± {duration(unsure)}" if unsure else ""
             notes += sentence(
-                f"recording took about {duration(own)} of {duration(wall)} ({own / wall:.1%}); "
+                f"recording took {duration(own)}{within} of {duration(wall)} ({own / wall:.1%}); "
                 "it is in no other row",
                 width,
             )

@@ -338,3 +338,16 @@ def test_threads_one_after_another_have_lanes_and_names_of_their_own(path):
     with EventReader(str(path)) as reader:
         lanes = [reader.threads[event.thread] for event in reader if event.op == "sum"]
     assert lanes == ["first", "second", "third"]
+
+
+def test_steps_of_a_warm_up_are_heard_and_forgotten(path):
+    x = leaf(2)
+    with event_log(path, schedule=(0, 1, 1, 1)) as log:
+        (x * 2).sum().backward()
+        assert events.listeners == (log,)
+        log.step()
+        (x * 3).sum().backward()
+        log.step()
+        assert events.listeners == ()
+    with EventReader(str(path)) as reader:
+        assert [event.op for event in reader] == ["mul", "sum", "sum", "mul", "backward"]

@@ -1,0 +1,40 @@
+"""What hearing costs is measured on real ops, without a trace in anybody's record."""
+
+from time import thread_time_ns
+
+import minigrad as mg
+from minigrad.engine import events
+from minigrad.instrument.formats import EventReader
+from minigrad.instrument.hearing_cost import hearing_cost
+
+
+def busy(event):
+    end = thread_time_ns() + 20_000
+    while thread_time_ns() < end:
+        pass
+
+
+def test_a_listener_that_takes_longer_costs_as_much_more():
+    nothing, much = hearing_cost(lambda event: None, []), hearing_cost(busy, [])
+    assert much.each - nothing.each > 15_000
+
+
+def test_afterwards_nobody_listens():
+    hearing_cost(lambda event: None, [])
+    assert events.listeners == ()
+
+
+def test_who_listens_already_hears_nothing_of_it():
+    with mg.profile() as prof:
+        hearing_cost(lambda event: None, [])
+    assert prof.rows() == []
+
+
+def test_a_log_tells_its_own_cost_and_how_sure_it_is(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with mg.event_log(path):
+        for _ in range(200):
+            mg.ones(3) * 2
+    with EventReader(str(path)) as reader:
+        assert list(reader) and reader.end["hearing_ns"] > 200 * 100
+        assert reader.end["uncertain_ns"] >= 0
