@@ -2,9 +2,10 @@
 
 import copy
 import json
+import re
 
 import pytest
-from minigrad_viz.diff import difference, rows, union
+from minigrad_viz.diff import difference, links, rows, union
 from minigrad_viz.reader import graph_from
 from minigrad_viz.structure import structural_hash
 
@@ -99,11 +100,33 @@ def test_another_link_alone_is_a_difference(dumps):
     assert not difference(graph_from(document), graph_from(other)).same
 
 
+def test_links_that_differ_are_marked_on_both_sides(dumps):
+    document = dumps.tiny()
+    other = copy.deepcopy(document)
+    other["edges"][0]["producer"] = other["edges"][1]["producer"]
+    found = difference(graph_from(document), graph_from(other))
+    assert [edge.mark for edge in union(found)[0].edges if edge.mark] == ["appeared", "gone"]
+    assert [row["what"] for row in links(found)] == ["new link", "link gone"]
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "dot", "mmd"])
+def test_new_links_are_drawn_with_marks(ending, dumps, save, viz, tmp_path):
+    a, b = save(dumps.convnet(), "a.json"), save(without_relu(dumps), "b.json")
+    out = tmp_path / f"o.{ending}"
+    viz("diff", a, b, "-o", out)
+    new = {"svg": '"link appeared"', "html": ',"appeared"]', "dot": 'color="#2f8f52"'}
+    gone = {"svg": '"link gone"', "html": ',"gone"]', "dot": 'color="#c4203a"'}
+    text = out.read_text()
+    assert new.get(ending, "stroke:#2f8f52,stroke-width") in text
+    assert gone.get(ending, "stroke:#c4203a,stroke-width") in text
+
+
 def test_the_command_prints_a_table_and_exits_1_where_structures_differ(dumps, save, viz):
     a, b = save(dumps.convnet(), "a.json"), save(without_relu(dumps), "b.json")
     code, out, err = viz("diff", a, b)
     assert (code, err) == (1, "")
-    assert "24 nodes matched; 1 gone" in out and "gone  relu" in out
+    assert "24 nodes matched; 1 gone, 1 other link" in out
+    assert re.search(r"gone +relu", out) and re.search(r"new link +max_pool2d .* from add #5", out)
     assert viz("diff", a, a)[0] == 0
 
 
@@ -131,14 +154,13 @@ def test_nodes_that_are_gone_get_ids_of_their_own(dumps):
 
 
 def test_nodes_that_look_alike_are_paired_in_the_order_in_which_they_ran(dumps):
-    def chain(order):
+    def alike(order):
         dump = dumps.Dump()
-        y = dump.leaf((3,))
-        for seq in order:
-            y = dump.op("tanh", (3,), y, seq=seq)
-        return graph_from(dump.done(dump.op("sum", (), y)))
+        x = dump.leaf((3,))
+        made = [dump.op("tanh", (3,), x, seq=seq) for seq in order]
+        return graph_from(dump.done(made[0]))
 
-    rising, falling = chain([10, 20, 30]), chain([30, 20, 10])
+    rising, falling = alike([10, 20, 30]), alike([30, 20, 10])
     for compared in (difference(rising, falling), difference(falling, rising)):
         assert {x: y for x, y in compared.pairs.items() if 0 < x < 4} == {1: 3, 2: 2, 3: 1}
 
@@ -229,3 +251,25 @@ def test_hostile_names_are_inert_in_every_output_of_diff(dumps, save, viz, tmp_p
 def test_a_focus_with_a_hostile_name_is_told_in_one_line(dumps, save, viz, tmp_path):
     code, _, err = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", "--focus", HOSTILE)
     assert code == 2 and err.count("\n") == 1 and "\u202e" not in err
+
+
+def test_of_nodes_that_look_alike_the_one_that_is_gone_is_told_by_its_links(dumps):
+    def layers(*scopes):
+        dump = dumps.Dump()
+        y = dump.leaf((3,))
+        for scope in scopes:
+            y = dump.op("linear", (3,), y, scope=scope)
+            y = dump.op("relu", (3,), y)
+        return dump.done(y)
+
+    whole = layers("first", "second", "third", "fourth")
+    fewer = copy.deepcopy(whole)
+    (gone,) = [node["id"] for node in whole["nodes"] if node["op"] == "relu"][1:2]
+    (before,) = [edge["producer"] for edge in whole["edges"] if edge["consumer"] == gone]
+    fewer["nodes"] = [node for node in fewer["nodes"] if node["id"] != gone]
+    fewer["edges"] = [edge for edge in fewer["edges"] if edge["consumer"] != gone]
+    for edge in fewer["edges"]:
+        edge["producer"] = before if edge["producer"] == gone else edge["producer"]
+    told = difference(graph_from(whole), graph_from(fewer))
+    assert [told.a.nodes[at].id for at in told.gone] == [gone]
+    assert [row["what"] for row in links(told)] == ["new link"]

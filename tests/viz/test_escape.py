@@ -53,7 +53,7 @@ def poisoned(dumps, name):
 @pytest.mark.parametrize("format", ["svg", "dot", "html", "json", "mmd"])
 def test_hostile_names_keep_every_format_well_formed(dumps, name, format):
     text = draw(dumps, name, format)
-    assert len(text) < 200_000
+    assert len(text) < 300_000  # the scripts of a page are 0.2 MB, a name that is not cut is more
     CHECKS[format](text)
 
 

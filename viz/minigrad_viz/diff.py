@@ -1,7 +1,8 @@
 """Two graphs compared: what appeared, what went, what changed its shape, what became slower.
 
-Nodes are matched by scope, op, shapes and occurrence ("the third relu of 64×10 in model/act"); what
-is left over is matched without shapes, and then counts as changed.
+Nodes are matched by scope, op, shapes and what they are linked to; then without their links, by
+occurrence ("the third relu of 64×10 in model/act"). What is left over is matched without shapes,
+and then counts as changed.
 
 Two runs of one program never take the same times. How far the ratios of all matched nodes lie
 apart (their median and its deviation) is the noise band; slower is what stands out of it.
@@ -48,6 +49,8 @@ class Difference:
     changed: list[tuple[int, int]]
     slower: list[tuple[int, int, int, int]]  # a, b, nanoseconds in a, in b
     band: Band
+    new_links: list[Edge]  # in b
+    gone_links: list[Edge]  # in a
 
     @property
     def same(self) -> bool:
@@ -57,13 +60,12 @@ class Difference:
 
 def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
     """What changed from a to b; `slower` is the factor that counts as slower."""
-    pairs = _matched(a, b, range(len(a.nodes)), range(len(b.nodes)), _with_shapes)
-    left = [at for at in range(len(a.nodes)) if at not in pairs]
-    taken = set(pairs.values())
-    right = [at for at in range(len(b.nodes)) if at not in taken]
-    loose = _matched(a, b, left, right, _without_shapes)
+    pairs: dict[int, int] = {}
+    for word in (_in_place, _with_shapes):
+        pairs |= _matched(a, b, pairs, word)
+    loose = _matched(a, b, pairs, _without_shapes)
     pairs |= loose
-    taken |= set(loose.values())
+    taken = set(pairs.values())
     times_a, times_b = _times(a), _times(b)
     timed = [(x, y) for x, y in pairs.items() if x in times_a and y in times_b]
     band = _band([(times_a[x], times_b[y]) for x, y in timed], slower)
@@ -74,35 +76,61 @@ def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
         a,
         b,
         pairs,
-        appeared=[at for at in right if at not in taken],
-        gone=[at for at in left if at not in pairs],
+        appeared=[at for at in range(len(b.nodes)) if at not in taken],
+        gone=[at for at in range(len(a.nodes)) if at not in pairs],
         changed=list(loose.items()),
         slower=sorted(slow, key=lambda row: row[2] - row[3]),
         band=band,
+        new_links=_missing(b.edges, a.edges, {y: x for x, y in pairs.items()}),
+        gone_links=_missing(a.edges, b.edges, pairs),
     )
 
 
+def _missing(edges: list[Edge], others: list[Edge], place: dict[int, int]) -> list[Edge]:
+    """The edges that the other graph does not have, at the places that their ends have there."""
+    known = {(e.producer, e.output, e.consumer, e.slot) for e in others}
+    return [
+        e
+        for e in edges
+        if (place.get(e.producer), e.output, place.get(e.consumer), e.slot) not in known
+    ]
+
+
 def _matched(
-    a: Graph, b: Graph, left: Any, right: Any, word: Callable[[Node], Hashable]
+    a: Graph, b: Graph, known: dict[int, int], word: Callable[[Graph], list[Hashable]]
 ) -> dict[int, int]:
+    """Pairs of nodes that have one word and no partner yet, in the order in which they ran."""
     waiting: dict[Hashable, list[int]] = defaultdict(list)
-    for at in sorted(right, key=lambda at: b.nodes[at].seq, reverse=True):
-        waiting[word(b.nodes[at])].append(at)
+    words_a, words_b, taken = word(a), word(b), set(known.values())
+    for at in sorted(range(len(b.nodes)), key=lambda at: b.nodes[at].seq, reverse=True):
+        if at not in taken:
+            waiting[words_b[at]].append(at)
     pairs = {}
-    for at in sorted(left, key=lambda at: a.nodes[at].seq):
-        others = waiting.get(word(a.nodes[at]))
-        if others:
+    for at in sorted(range(len(a.nodes)), key=lambda at: a.nodes[at].seq):
+        others = waiting.get(words_a[at])
+        if others and at not in known:
             pairs[at] = others.pop()
     return pairs
 
 
-def _with_shapes(node: Node) -> Hashable:
-    shapes = tuple((array.shape, array.dtype) for array in node.outputs)
-    return (*_without_shapes(node), shapes)
+def _in_place(graph: Graph) -> list[Hashable]:
+    """Each node with those that it is linked to."""
+    words, around = _with_shapes(graph), [[] for _ in graph.nodes]
+    for edge in graph.edges:
+        around[edge.consumer].append((0, edge.slot, hash(words[edge.producer])))
+        around[edge.producer].append((1, edge.slot, hash(words[edge.consumer])))
+    pairs = zip(words, around, strict=True)
+    return [(word, tuple(sorted(linked))) for word, linked in pairs]
 
 
-def _without_shapes(node: Node) -> tuple:
-    return node.kind, node.scope, node.op, node.name if node.kind == "parameter" else ""
+def _with_shapes(graph: Graph) -> list[Hashable]:
+    shapes = [tuple((array.shape, array.dtype) for array in node.outputs) for node in graph.nodes]
+    return list(zip(_without_shapes(graph), shapes, strict=True))
+
+
+def _without_shapes(graph: Graph) -> list[Hashable]:
+    named = ((node, node.name if node.kind == "parameter" else "") for node in graph.nodes)
+    return [(node.kind, node.scope, node.op, name) for node, name in named]
 
 
 def _times(graph: Graph) -> dict[int, int]:
@@ -143,6 +171,22 @@ def rows(found: Difference) -> list[dict[str, Any]]:
     return result
 
 
+def links(found: Difference) -> list[dict[str, Any]]:
+    """One record for each link that appeared or went between nodes that both graphs have."""
+    a, b = found.a.nodes, found.b.nodes
+    there = set(found.pairs.values())
+    new = [e for e in found.new_links if e.producer in there and e.consumer in there]
+    gone = [e for e in found.gone_links if e.producer in found.pairs and e.consumer in found.pairs]
+    result = [{"what": "new link", **_linked(b, edge)} for edge in new]
+    return result + [{"what": "link gone", **_linked(a, edge)} for edge in gone]
+
+
+def _linked(nodes: list[Node], edge: Edge) -> dict[str, Any]:
+    source = nodes[edge.producer]
+    name = shown(source.op or source.name or source.kind, 60)
+    return {**_described(nodes[edge.consumer]), "from": name, "from_id": source.id}
+
+
 def _described(node: Node) -> dict[str, Any]:
     name = node.op or node.name or node.kind
     words = {"op": shown(name, 60), "scope": shown(node.scope, 120), "site": site_text(node)}
@@ -163,6 +207,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
     }
     band = {"usual": found.band.usual, "slower": found.band.slower, "nodes": found.band.nodes}
     words = {"matched": len(found.pairs), "noise_band": band, "differences": rows(found)}
+    words["links"] = links(found)
     return {"same": found.same, **sides, **words}
 
 
@@ -179,7 +224,7 @@ def difference_text(found: Difference, most: int = 40) -> str:
         words = " -> ".join(map(nanoseconds_text, times))
         usual, slower = found.band.usual, found.band.slower
         lines.append(f"time {words}; usual ratio {usual:.2f}, slower from {slower:.2f}")
-    table = rows(found)
+    table = rows(found) + links(found)
     lines += aligned([_row(row) for row in table[:most]])
     if len(table) > most:
         lines.append(f"… {len(table) - most:,} more (--json tells all)")
@@ -195,6 +240,9 @@ def summary(found: Difference) -> str:
         (len(found.slower), "slower"),
     )
     words = [f"{count:,} {word}" for count, word in counts if count]
+    table = links(found)
+    if table:
+        words.append(f"{len(table):,} other link{'s' * (len(table) > 1)}")
     return ", ".join(words) or "other links or parameters"
 
 
@@ -205,6 +253,8 @@ def _row(row: dict[str, Any]) -> list[str]:
     elif row["what"] == "slower":
         before, after = row["ns_before"], row["ns_after"]
         note = f"{nanoseconds_text(before)} -> {nanoseconds_text(after)}"
+    elif "from" in row:
+        note = f"from {row['from']} #{row['from_id']}"
     return [*(row[key] for key in ("what", "op", "shape", "scope", "site")), note]
 
 
@@ -212,7 +262,10 @@ def _row(row: dict[str, Any]) -> list[str]:
 
 
 def union(found: Difference) -> tuple[Graph, dict[int, tuple[str, str]]]:
-    """b with the nodes that are gone from a put back, and (mark, note) for each that differs."""
+    """b with the nodes and links that are gone from a put back, and (mark, note) by node.
+
+    What differs is marked: nodes by the second part, links in themselves.
+    """
     a, b = found.a, found.b
     first_id = max((node.id for node in b.nodes), default=0) + 1
     place = dict(found.pairs)
@@ -220,13 +273,12 @@ def union(found: Difference) -> tuple[Graph, dict[int, tuple[str, str]]]:
     for k, at in enumerate(found.gone):
         place[at] = len(nodes)
         nodes.append(replace(a.nodes[at], id=first_id + k, grad=None, before=None))
-    gone = set(found.gone)
-    edges = list(b.edges)
-    for edge in a.edges:
-        if edge.producer in gone or edge.consumer in gone:
-            producer, consumer = place[edge.producer], place[edge.consumer]
-            output = min(edge.output, len(nodes[producer].outputs) - 1)
-            edges.append(Edge(producer, output, consumer, edge.slot))
+    new = {id(edge) for edge in found.new_links}
+    edges = [replace(edge, mark="appeared") if id(edge) in new else edge for edge in b.edges]
+    for edge in found.gone_links:
+        producer, consumer = place[edge.producer], place[edge.consumer]
+        output = min(edge.output, len(nodes[producer].outputs) - 1)
+        edges.append(Edge(producer, output, consumer, edge.slot, "gone"))
     return Graph(b.header, nodes, edges, b.roots, b.backward), _marks(found, place)
 
 

@@ -12,6 +12,7 @@ from minigrad_viz.escape import dot_string
 from minigrad_viz.layout import Layout, Point
 from minigrad_viz.picture import STACKED, Box, Link, Picture, box_size, label_places
 from minigrad_viz.svg import link_width
+from minigrad_viz.textwidth import text_width
 
 _POINT = 0.75  # Graphviz places things in points of 1/72 inch; a pixel is 1/96
 INK, ROOT = "#1f2933", "#33567f"  # of texts, and the rim of a result
@@ -31,6 +32,7 @@ _MARKED = {
 }
 HOT = "#e8643c"
 _LONGEST_ROUTE = 250  # points; Graphviz reads no quoted text beyond 16,384 characters
+_TYPE = 8 / _POINT  # pixels of the words in a box, where they find room
 READABLE = 60.0  # dots per inch below which the small type blurs
 _LARGEST_PIXELS = 12_000.0  # either side of a PNG
 
@@ -83,6 +85,11 @@ def box_colours(box: Box) -> tuple[str, str]:
     return fill, ROOT if box.root and not box.mark else rim
 
 
+def mark_colour(mark: str) -> str:
+    """The colour of a link that appeared or went."""
+    return _MARKED[mark][1]
+
+
 def _mixed(under: str, over: str, share: float) -> str:
     channels = [(int(under[k : k + 2], 16), int(over[k : k + 2], 16)) for k in (1, 3, 5)]
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in channels)
@@ -112,16 +119,25 @@ def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
         pairs["peripheries"] = "2"
     if layout is not None:
         width, height = box_size(box)
+        pairs["fontsize"] = f"{_POINT * _type_size(box, width):.2f}"
         pairs["width"], pairs["height"] = f"{width / 96:.4f}", f"{height / 96:.4f}"
         pairs["fixedsize"] = "true"
         pairs["pos"] = dot_string(_place((layout.x[at], layout.y[at]), layout))
     return pairs
 
 
+def _type_size(box: Box, width: float) -> float:
+    """The size in pixels at which each line of a box lies inside it: DOT has one size for all."""
+    widest = max(text_width(line, 1.0) for line in (signed_title(box), *box.lines))
+    return min(_TYPE, (width - 8) / max(widest, 0.1))
+
+
 def _link(link: Link, at: int, layout: Layout | None) -> dict[str, str]:
     pairs = {"penwidth": f"{link_width(link.bytes) * _POINT:.2f}"}
-    if link.critical:
-        pairs["color"] = dot_string("#d9822b")
+    if link.critical or link.mark:
+        pairs["color"] = dot_string(mark_colour(link.mark) if link.mark else "#d9822b")
+    if link.mark == "gone":
+        pairs["style"] = "dashed"
     if layout is None:
         pairs["label"] = dot_string(link.label)
         return pairs

@@ -102,6 +102,7 @@ class Edge:
     output: int
     consumer: int
     slot: int
+    mark: str = ""  # in a diff: appeared, gone
 
 
 @dataclass(slots=True)

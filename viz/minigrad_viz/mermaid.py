@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad_viz.dot import FILL, INK, ROOT, box_colours, signed_title
+from minigrad_viz.dot import FILL, INK, ROOT, box_colours, mark_colour, signed_title
 from minigrad_viz.escape import mermaid_string
 from minigrad_viz.picture import Box, Picture
 
@@ -36,6 +36,10 @@ def mermaid_text(picture: Picture) -> str:
     for link in picture.links:
         source, target = picture.boxes[link.source].key, picture.boxes[link.target].key
         lines.append(f"  {_key(source)} -->|{mermaid_string(link.label)}| {_key(target)}")
+    for at, link in enumerate(picture.links):
+        if link.mark:
+            colour, dash = mark_colour(link.mark), ",stroke-dasharray:5 4" * (link.mark == "gone")
+            lines.append(f"  linkStyle {at} stroke:{colour},stroke-width:2px{dash}")
     for box in picture.boxes:
         if box.heat or box.mark or box.wrong or box.critical:
             fill, rim = box_colours(box)

@@ -11,7 +11,7 @@ from typing import Any
 from minigrad_viz.checks import check_words, error_text
 from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import finite, json_in_script, shown, xml
-from minigrad_viz.graph import Array, Check, Gradient, Graph, Histogram, Node, Step
+from minigrad_viz.graph import Array, Check, Edge, Gradient, Graph, Histogram, Node, Step
 from minigrad_viz.picture import summary_text
 from minigrad_viz.repeats import Repeat, find_repeats
 from minigrad_viz.wording import array_text, byte_text, site_text
@@ -87,11 +87,16 @@ def page_data(graph: Graph, title: str) -> dict[str, Any]:
         "title": shown(title, 80),
         "summary": summary_text(graph),
         "nodes": [_node(node, at in roots) for at, node in enumerate(graph.nodes)],
-        "edges": [[e.producer, e.output, e.consumer, e.slot] for e in graph.edges],
+        "edges": [_edge(edge) for edge in graph.edges],
         "steps": _steps(graph),
         "critical": _critical(graph),
         "released": graph.backward is None or graph.backward.released,
     }
+
+
+def _edge(edge: Edge) -> list[Any]:
+    ends = [edge.producer, edge.output, edge.consumer, edge.slot]
+    return [*ends, edge.mark] if edge.mark else ends
 
 
 def _node(node: Node, root: bool) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Link:
     bytes: int
     tensors: int
     critical: bool = False
+    mark: str = ""  # in a diff: appeared, gone
 
 
 @dataclass(slots=True)
@@ -261,12 +262,15 @@ def _links(graph: Graph, groups: list[Group], boxes: list[Box]) -> list[Link]:
     for box, group in enumerate(groups):
         for at in group.members:
             box_of[at] = box
+    marks: dict[tuple[int, int, int], str] = {}  # by tensor and target; a link that stays wins
     carried: dict[tuple[int, int], dict[tuple[int, int], int]] = defaultdict(dict)
     ordered = sorted(graph.edges, key=lambda edge: (graph.nodes[edge.consumer].seq, edge.slot))
     for edge in ordered:
         source, target = box_of[edge.producer], box_of[edge.consumer]
         if source != target:
             carried[source, target][edge.producer, edge.output] = 1
+            tensor = edge.producer, edge.output, target
+            marks[tensor] = edge.mark if marks.get(tensor, edge.mark) == edge.mark else ""
     ports: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
     links = []
     for (source, target), tensors in carried.items():
@@ -279,7 +283,13 @@ def _links(graph: Graph, groups: list[Group], boxes: list[Box]) -> list[Link]:
             boxes[source].labels[port] = label
             size = sum(array.bytes for array in arrays)
             links.append(Link(source, target, port, label, size, len(arrays)))
+            links[-1].mark = _mark_of([marks[at, output, target] for at, output in bundle])
     return links
+
+
+def _mark_of(marks: list[str]) -> str:
+    """What all the tensors of a link have become; nothing where they differ."""
+    return marks[0] if len(set(marks)) == 1 else ""
 
 
 def _bundle_text(arrays: list[Array]) -> str:

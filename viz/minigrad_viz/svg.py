@@ -84,6 +84,7 @@ def _links(picture: Picture, layout: Layout) -> Iterator[str]:
 
 def _link(link: Link, points: list[Point], direct: bool, backward: bool) -> str:
     style = "link" + " direct" * direct + " backward" * backward + " critical" * link.critical
+    style += f" {link.mark}" * bool(link.mark)
     width = link_width(link.bytes)
     (x, y), rising = points[-1], points[-1][1] < points[-2][1]
     size = 2.6 + width
@@ -91,7 +92,7 @@ def _link(link: Link, points: list[Point], direct: bool, backward: bool) -> str:
     shaft = [*points[:-1], (x, y + back * 0.8)]
     return (
         f'<path class="{style}" stroke-width="{width:.2f}" d="{curve(shaft)}"/>'
-        f'<path class="head{" critical" * link.critical}" '
+        f'<path class="{style.replace("link", "head", 1)}" '
         f'd="M{x:.1f} {y:.1f}l{-size:.1f} {back:.1f}h{2 * size:.1f}z"/>'
     )
 

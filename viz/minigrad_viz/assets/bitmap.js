@@ -173,12 +173,13 @@ class CanvasPainter {
 
   // Far away, links of one colour are one path: a stroke for each would cost most of a frame.
   *links(pen, seen, k) {
-    const inks = [this.colour("link"), this.colour("back"), this.colour("accent")];
-    const groups = [[], [], []];
+    const inks = ["link", "back", "accent", "appeared", "gone"].map((name) => this.colour(name));
+    const groups = inks.map(() => []), marks = { appeared: 3, gone: 4 };
     this.scene.links.forEach((link, at) => {
       const [left, top, right, bottom] = link.bounds;
       if (right < seen.left || left > seen.right || bottom < seen.top || top > seen.bottom) return;
-      groups[this.marks.links.has(at) || link.critical ? 2 : link.back ? 1 : 0].push(link);
+      const special = this.marks.links.has(at) || link.critical ? 2 : marks[link.mark];
+      groups[special || (link.back ? 1 : 0)].push(link);
     });
     for (const [at, links] of groups.entries()) {
       pen.strokeStyle = pen.fillStyle = inks[at];

@@ -93,16 +93,18 @@ function linkName(scene, producer, output, consumer) {
 function buildLinks(scene) {
   const { boxes, boxOf } = scene, carried = new Map();
   for (const at of bySeq) {
-    for (const [producer, output] of incoming[at]) {
+    for (const [producer, output, , , mark = ""] of incoming[at]) {
       const source = boxOf[producer], target = boxOf[at];
       if (source === target || source === undefined) continue;
       const name = linkName(scene, producer, output, at);
-      if (!carried.has(name)) carried.set(name, { source, target, tensors: new Map(), users: [] });
+      if (!carried.has(name)) carried.set(name, { source, target, tensors: new Map(), users: [],
+        mark });
       carried.get(name).tensors.set(`${producer}:${output}`, [producer, output]);
       carried.get(name).users.push(at);
+      if (carried.get(name).mark !== mark) carried.get(name).mark = ""; // some of it stays
     }
   }
-  for (const [name, { source, target, tensors, users }] of carried) {
+  for (const [name, { source, target, tensors, users, mark }] of carried) {
     const { ports, group, members } = boxes[source], inputs = group && group.kind === "inputs";
     const list = inputs ? members.map((at) => [at, 0]) : [...tensors.values()];
     const key = inputs ? "inputs" : [...tensors.keys()].join(" "), [producer, output] = list[0];
@@ -112,7 +114,7 @@ function buildLinks(scene) {
     if (!ports.has(key)) ports.set(key, { port: ports.size, text });
     const width = 1 + 0.17 * Math.max(0, Math.log2(Math.max(bytes, 1)) - 6);
     scene.linkBy.set(name, scene.links.length);
-    scene.links.push({ source, target, key, bytes, width, users });
+    scene.links.push({ source, target, key, bytes, width, users, mark });
   }
 }
 

@@ -93,7 +93,8 @@ class SvgPainter {
     for (const frame of scene.frames) if (frame.outer) world.append(this.frame(frame));
     for (const [k, link] of scene.links.entries()) {
       const { line, head } = arrow(link), near = marks.links.has(k) ? " near" : "";
-      const marked = near + (link.critical ? " critical" : "");
+      const mark = link.mark ? " " + link.mark : "";
+      const marked = near + (link.critical ? " critical" : "") + mark;
       const style = "link" + (link.direct ? " direct" : "") + (link.back ? " back" : "") + marked;
       world.append(this.make("path", { class: style, d: line, "stroke-width": link.width }));
       world.append(this.make("path", { class: "head" + marked, d: head }));
