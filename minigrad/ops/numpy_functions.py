@@ -26,7 +26,7 @@ from .axes import (
 )
 from .elementwise.support import ordered
 from .index.scattering import along_key
-from .statistics import edges_of
+from .statistics import constant_span, edges_of
 
 __all__: list[str] = []  # they are reached through NumPy's names
 
@@ -110,7 +110,8 @@ def _ix(*args: Any) -> tuple:
 
 @_numpy(np.histogram_bin_edges)
 def _histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    edges = np.histogram_bin_edges(_plain(a), _plain(bins), _plain(range), _plain(weights))
+    range = constant_span(range)
+    edges = np.histogram_bin_edges(_plain(a), _plain(bins), range, _plain(weights))
     return _wrapped(edges_of(edges, array_like(a), bins, range))
 
 

@@ -10,7 +10,6 @@ from ..backends.dtypes import (
     common_dtype,
     is_differentiable,
     is_floating,
-    refuse_gradient,
     resolve_dtype,
 )
 from ..engine.primitive import linear
@@ -19,7 +18,15 @@ from ..engine.tensor import detached, raw, wrap
 from ..modes import deterministic
 from ..tensor_api.composite import composite
 from ..tensor_api.tensor import Tensor
-from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
+from .axes import (
+    array_beside,
+    array_like,
+    as_floating,
+    constant_array,
+    module_of,
+    on_host,
+    weights_of,
+)
 from .index.in_order import sum_in_order
 from .scaling import is_lost, overflow_ignored, power_of_two
 
@@ -235,6 +242,7 @@ def histogram(
     """
     values = array_like(constant_array(x)).ravel()
     given, wanted, bins = (x, bins, weights), bins, constant_array(bins)
+    range = constant_span(range)
     if weights is None:
         counts, places = np.histogram(values, bins, range)
         edges = edges_of(places, x, wanted, range)
@@ -260,12 +268,16 @@ def histogram(
     return _as_given(y, *given), _as_given(edges, *given)
 
 
+def constant_span(span: Any) -> Any:
+    """NumPy's `range`, of one axis or of each, without tensors; TypeError for a gradient."""
+    if isinstance(span, list | tuple):
+        return type(span)(constant_span(end) for end in span)
+    return on_host(constant_array(span, "range")) if isinstance(span, Tensor) else span
+
+
 def edges_of(edges: Any, x: Any, bins: Any, span: Any) -> Any:
     """Edges as what they are made of: those that were given, or steps from the least x to the
     largest. Their numbers are those of the array `edges`."""
-    refuse_gradient(span, "range")
-    for end in span if isinstance(span, list | tuple) else ():
-        refuse_gradient(end, "range")
     if isinstance(bins, Tensor) and bins.ndim:
         source = bins
     elif span is None and isinstance(x, Tensor) and (x.requires_grad or x.level):
@@ -306,6 +318,7 @@ def histogramdd(
     if isinstance(bins, list | tuple):
         bins = [constant_array(b) for b in bins]  # numbers of bins, or edges
         bins = [b if np.ndim(b) == 0 else array_beside(b, points) for b in bins]
+    range = constant_span(range)
     counts, places = np.histogramdd(points, constant_array(bins), range)
     edges = _edges_of_each(places, sample, wanted, range)
     if weights is None:
