@@ -8,7 +8,6 @@ Importing minigrad never imports CuPy; the functions here do when they are calle
 """
 
 import dataclasses
-import importlib.util
 from typing import Any
 
 from .backends import cublas
@@ -26,13 +25,11 @@ __all__ = [
 
 def is_available() -> bool:
     """Whether CuPy is installed and sees a GPU; never an error."""
-    if importlib.util.find_spec("cupy") is None:
-        return False
     try:
         import cupy
 
         return bool(cupy.cuda.is_available())
-    except Exception:  # a broken driver or a library that is missing: there is no GPU to use
+    except Exception:  # no CuPy, a broken driver, a library that is missing: no GPU to use
         return False
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import cuda
 from ..backends import dtypes
 from ..engine.registry import op
 from ..tensor_api.tensor import Tensor
@@ -104,8 +105,7 @@ class NamespaceInfo:
 
     def devices(self) -> list[str]:
         """ "cpu", and the GPUs that CuPy sees once it has been imported."""
-        cupy = sys.modules.get("cupy")
-        gpus = cupy.cuda.runtime.getDeviceCount() if cupy is not None else 0
+        gpus = cuda.device_count() if "cupy" in sys.modules else 0
         return ["cpu", *[f"cuda:{i}" for i in range(gpus)]]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:

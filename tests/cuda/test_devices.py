@@ -23,6 +23,17 @@ def test_without_a_gpu_the_error_says_what_is_missing():
     assert mg.cuda.device_count() == 0
 
 
+def test_the_array_namespace_lists_the_gpus_that_are_there(fake, monkeypatch):
+    def none_there():
+        raise RuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
+
+    devices = mg.array_api.__array_namespace_info__().devices
+    assert devices() == ["cpu", "cuda:0"]
+    monkeypatch.setattr(fake.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(fake.cuda.runtime, "getDeviceCount", none_there)
+    assert devices() == ["cpu"]
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:-1", "cpu:0", ""])
 def test_an_unknown_device_names_the_choices(name):
     with pytest.raises(ValueError, match="use 'cpu', 'cuda' or 'cuda:0'"):
