@@ -79,7 +79,7 @@ from .modes.recording import (
 from .engine.primitive import elementwise, primitive
 from .tensor_api.composite import composite
 from .modes.saving import is_recomputing
-from .tensor_api.help import absences as _absences, stand_in as _stand_in
+from .tensor_api.help import missing_names_of as _missing_names_of, stand_in as _stand_in
 from .modes.session import Session, clear_grads
 from .tensor_api.tensor import Tensor
 from .modes.anomaly import detect_anomaly
@@ -117,7 +117,7 @@ _stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != 
 if bfloat16 is None:  # as a dtype= it would silently mean the default one
     del bfloat16
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)
 
 
 _start_instruments()

@@ -13,7 +13,7 @@ from typing import Any
 from .backends import cublas
 from .backends import device as _device
 from .backends.device import DeviceError, Transfers
-from .tensor_api.help import absences as _absences
+from .tensor_api.help import missing_names_of as _missing_names_of
 
 __all__ = [
     "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "capture", "current_device",
@@ -184,4 +184,4 @@ def allow_tf32(allowed: bool = True) -> None:
     cublas.tf32 = allowed
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -22,8 +22,8 @@ from .ops.fft import (
     rfft2,
     rfftn,
 )
-from .tensor_api.help import absences as _absences
-from .tensor_api.help import teaching
+from .tensor_api.help import missing_names_of as _missing_names_of
+from .tensor_api.help import with_call_context
 from .tensor_api.tensor import Tensor
 
 __all__ = [
@@ -32,13 +32,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-@teaching
+@with_call_context
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """The frequencies, in cycles per unit, of fft's n results for samples d apart: k/(n d)."""
     return _made("fftfreq", n, d, dtype, device)
 
 
-@teaching
+@with_call_context
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """The frequencies of rfft's n//2 + 1 results."""
     return _made("rfftfreq", n, d, dtype, device)
@@ -51,4 +51,4 @@ def _made(name: str, n: int, d: Any, dtype: Any, device: str | None) -> Tensor:
     return Tensor(frequencies if dtype is None else frequencies.astype(resolve_dtype(dtype)))
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -46,8 +46,8 @@ from .ops.matmul import matmul, outer, tensordot, vecdot
 from .ops.matvec import matvec, vecmat
 from .ops.reduce import norm, vector_norm
 from .ops.shape import matrix_transpose
-from .tensor_api.help import absences as _absences
-from .tensor_api.help import teaching
+from .tensor_api.help import missing_names_of as _missing_names_of
+from .tensor_api.help import with_call_context
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig",
@@ -64,19 +64,19 @@ LinAlgError = np.linalg.LinAlgError
 expm = matrix_exp  # SciPy's name
 
 
-@teaching
+@with_call_context
 def diagonal(x: Any, *, offset: int = 0) -> Any:
     """The diagonal of each matrix of x (…, m, n)."""
     return op.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
-@teaching
+@with_call_context
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The trace of each matrix of x (…, m, n)."""
     return op.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
-@teaching
+@with_call_context
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
@@ -108,4 +108,4 @@ numpy_table |= {
     np.linalg.outer: _outer, np.linalg.tensordot: op.tensordot, np.linalg.vecdot: op.vecdot,
 }  # fmt: skip
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -117,8 +117,8 @@ from .ops.elementwise.spherical import (
     spherical_kn,
     spherical_yn,
 )
-from .tensor_api.help import absences as _absences
-from .tensor_api.help import teaching
+from .tensor_api.help import missing_names_of as _missing_names_of
+from .tensor_api.help import with_call_context
 
 expit, log_expit, psi, jn, kn, yn = sigmoid, logsigmoid, digamma, jv, kv, yv
 
@@ -139,19 +139,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-@teaching
+@with_call_context
 def softmax(x: Any, axis: Any = None) -> Any:
     """y = e^x / Σ e^x over `axis`, None for all axes as in SciPy; mg.softmax takes the last one."""
     return op.softmax(x, axis=axis)
 
 
-@teaching
+@with_call_context
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """y = x − log Σ e^x over `axis`, None for all axes as in SciPy."""
     return op.log_softmax(x, axis=axis)
 
 
-@teaching
+@with_call_context
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
@@ -181,4 +181,4 @@ def logsumexp(
 _names: dict[str, Any] = {name: globals()[name] for name in __all__}
 scipy_table.update(_names)
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -33,7 +33,7 @@ from .stats_base import (
 from .stats_of_counts import bernoulli, poisson
 from .stats_of_students import t
 from .stats_of_vectors import dirichlet, multivariate_normal
-from .tensor_api.help import absences as _absences
+from .tensor_api.help import missing_names_of as _missing_names_of
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
@@ -320,4 +320,4 @@ class _Uniform(Continuous):
 
 norm, gamma, chi2, beta = _Norm(), _Gamma(), _Chi2(), _Beta()
 expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -105,7 +105,7 @@ class Distribution:
 
 
 def _teaching(fn: Callable) -> Callable:
-    """The method, whose errors show its call: see `teaching` of courtesy/explain.py."""
+    """The method, whose errors show its call: see `with_call_context` of courtesy/explain.py."""
 
     @wraps(fn)
     def method(self: Distribution, *args: Any, **kwargs: Any) -> Any:

@@ -11,9 +11,9 @@ for x, target in batches:
 """
 
 from ..modes.autocast import CastEvent, autocast, is_autocast_enabled
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from .scaler import GradScaler
 
 __all__ = ["CastEvent", "GradScaler", "autocast", "is_autocast_enabled"]
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

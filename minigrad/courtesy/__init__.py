@@ -12,11 +12,15 @@ from ..engine import help as _engines
 from ..tensor_api import help as _calls
 from . import explain, foreign_names, hints, options
 
-_engines.install(explain=explain.explain, taught=explain.taught, held=options.held)
+_engines.install(
+    explain=explain.explain, signature_error=explain.signature_error, held=options.held
+)
 _calls.install(
-    of_call=explain.of_call, teaching=explain.teaching, untaught=explain.untaught,
-    telling=explain.telling, unfit=explain.unfit, Told=explain.Told, Checked=explain.Checked,
+    of_call=explain.of_call, with_call_context=explain.with_call_context,
+    without_call_context=explain.without_call_context, unfit=explain.unfit,
+    with_class_context=explain.with_class_context, WithClassContext=explain.WithClassContext,
+    Checked=explain.Checked,
     Options=options.Options, no_operand=hints.no_operand, several_tensors=hints.several_tensors,
-    stand_in=foreign_names.Elsewhere.stand_in, absences=foreign_names.absences,
-    Elsewhere=foreign_names.Elsewhere, INSTEAD_OF=foreign_names.INSTEAD_OF,
+    stand_in=foreign_names.MissingName.stand_in, missing_names_of=foreign_names.missing_names_of,
+    MissingName=foreign_names.MissingName, INSTEAD_OF=foreign_names.INSTEAD_OF,
 )  # fmt: skip

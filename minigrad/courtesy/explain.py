@@ -21,7 +21,9 @@ from .options import Options
 Fn = TypeVar("Fn", bound=Callable)
 
 
-def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
+def signature_error(
+    error: TypeError, fn: Callable, args: tuple, given: dict, called: str = ""
+) -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
     takes more or fewer arguments. called: what users call fn, if not by its name.
     """
@@ -61,16 +63,16 @@ def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str
     return f"{owner}: {reason}; {hint}"
 
 
-class Told:
+class WithClassContext:
     """Base of classes whose own constructors' errors say which class was made."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls) and cls.__module__.startswith(_LIBRARY):
-            cls.__init__ = telling(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = with_class_context(cls.__init__)  # type: ignore[method-assign]
 
 
-class Checked(Told):
+class Checked(WithClassContext):
     """Base of classes whose construction with wrong arguments lists the right ones."""
 
     __signature__ = SignatureOfInit()
@@ -118,7 +120,7 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
     return new
 
 
-def teaching(fn: Fn) -> Fn:
+def with_call_context(fn: Fn) -> Fn:
     """Decorator: an error that does not say which call it is of shows it, as those of ops do."""
     options, name = Options(fn), fn.__name__
 
@@ -132,11 +134,11 @@ def teaching(fn: Fn) -> Fn:
             options.check(name, args, kwargs)
         return y
 
-    called.untaught = fn  # type: ignore[attr-defined]
+    called.without_call_context = fn  # type: ignore[attr-defined]
     return called  # type: ignore[return-value]
 
 
-def telling(init: Fn) -> Fn:
+def with_class_context(init: Fn) -> Fn:
     """An __init__ whose errors say which class was made, and whose options are held against their
     annotations."""
     options = Options(init)
@@ -155,10 +157,10 @@ def telling(init: Fn) -> Fn:
     return made  # type: ignore[return-value]
 
 
-def untaught(fn: Any) -> Any:
-    """What `teaching` was given, where it has made fn."""
+def without_call_context(fn: Any) -> Any:
+    """What `with_call_context` was given, where it has made fn."""
     inner = getattr(fn, "__wrapped__", None)  # other decorators copy attributes
-    return inner if inner is not None and inner is getattr(fn, "untaught", None) else fn
+    return inner if inner is not None and inner is getattr(fn, "without_call_context", None) else fn
 
 
 # How our own messages begin, "median: ..." or "median(x: float64 (3,)): ...", and Python's "float()
@@ -167,12 +169,14 @@ _SAYS_WHOSE = re.compile(r"[\w.]+(: |\((?!\)))")
 
 
 def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = "") -> Exception:
-    """What to raise where fn(*args, **given) failed: the error, told as one of this call.
+    """What to raise where fn(*args, **given) failed: the error, with this call as its context.
 
     called: what users call fn, if not by its name
     """
     called = called or fn.__name__
-    better = taught(error, fn, args, given, called) if isinstance(error, TypeError) else error
+    better = (
+        signature_error(error, fn, args, given, called) if isinstance(error, TypeError) else error
+    )
     if better is not error:
         better.__cause__ = error.__cause__  # what happened inside is of no interest
         return better
@@ -190,10 +194,10 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
     needed = [name for name, p in inspect.signature(fn).parameters.items() if p.default is p.empty]
     hint = no_operand(zip(needed, args, strict=False), optional=(), text=False)
     call = _call_of(fn, args, given, called)
-    told = _rebuilt(error, call, said, hint)
-    if told is not error:
-        told.inside = (error, said, hint, called, call)  # type: ignore[attr-defined]
-    return told
+    in_context = _rebuilt(error, call, said, hint)
+    if in_context is not error:
+        in_context.inside = (error, said, hint, called, call)  # type: ignore[attr-defined]
+    return in_context
 
 
 def _of_another(start: str, called: str) -> str:
@@ -213,7 +217,7 @@ def _plain(name: str) -> str:
 def _as_of_call(
     error: Any, inside: tuple, fn: Callable, args: tuple, given: dict, called: str
 ) -> Exception:
-    """The error of an op inside fn, told as one of fn's call.
+    """The error of an op inside fn, with fn's call as its context.
 
     It stays as it is where fn and the op have one name, and where fn was given a function, which
     may be what failed.
@@ -223,9 +227,9 @@ def _as_of_call(
         return error
     if _is_known_to_users(name):
         hint = f"{hint} (in {call})"
-    told = _rebuilt(cause, _call_of(fn, args, given, called), said, hint)
-    told.inside = (cause, said, hint, called, call)  # type: ignore[attr-defined]
-    return told
+    in_context = _rebuilt(cause, _call_of(fn, args, given, called), said, hint)
+    in_context.inside = (cause, said, hint, called, call)  # type: ignore[attr-defined]
+    return in_context
 
 
 def _is_function(x: Any) -> bool:
@@ -262,10 +266,10 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         return new
     if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
         said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""
-    told = _rebuilt(error, call, said, hint)
-    if told is not error:
-        told.inside = (error, said, hint, op.called, call)  # type: ignore[attr-defined]
-    return told
+    in_context = _rebuilt(error, call, said, hint)
+    if in_context is not error:
+        in_context.inside = (error, said, hint, op.called, call)  # type: ignore[attr-defined]
+    return in_context
 
 
 _LIBRARY = f"{__name__.partition('.')[0]}."

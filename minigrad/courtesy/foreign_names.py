@@ -264,7 +264,7 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
     Where it is not, Python suggests a similarly spelt name of `room` in the traceback.
     """
     tables = (_NAMES, _OF_MODULES) if owner == "a tensor" else (_OF_MODULES, _NAMES)
-    hint = next((t[name] for t in tables if name in t), None) or _elsewhere(name)
+    hint = next((t[name] for t in tables if name in t), None) or _name_here(name)
     if hint is None and owner == "a tensor" and name in _OF_ARRAYS:
         hint = f"x.detach().numpy().{name}, of its array"
     of_tensors = owner in ("a tensor", "minigrad")
@@ -279,7 +279,7 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
     return error
 
 
-def absences(module: str) -> Callable[[str], Any]:
+def missing_names_of(module: str) -> Callable[[str], Any]:
     """A `__getattr__` for a module: the error for a name that it does not have."""
 
     def __getattr__(name: str) -> Any:
@@ -299,7 +299,7 @@ def _is_import(frame: Any) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == opcode.opmap.get("IMPORT_FROM")
 
 
-class Elsewhere:
+class MissingName:
     """A descriptor at a name that PyTorch's tensors have and ours do not: reading it says what to
     write.
 
@@ -315,7 +315,7 @@ class Elsewhere:
         """Put one at each of these names that the class does not have."""
         for name in names:
             if not hasattr(kind, name):
-                setattr(kind, name, Elsewhere(name))
+                setattr(kind, name, MissingName(name))
 
     def __get__(self, x: Any, kind: Any = None) -> Any:
         raise no_such_name("a tensor", self.name)
@@ -328,7 +328,7 @@ _NAMESPACES = (
 )  # fmt: skip
 
 
-def _elsewhere(name: str) -> str | None:
+def _name_here(name: str) -> str | None:
     """Where else in the library this name exists, as text; None if nowhere."""
     import minigrad  # the finished library: this runs only for an error
 

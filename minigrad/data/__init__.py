@@ -1,6 +1,6 @@
 """Data: data sets, batches, and real data that needs no network."""
 
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from .bundled import load_digits, load_text
 from .collate import default_collate
 from .dataset import (
@@ -34,4 +34,4 @@ __all__ = [
     "train_test_split",
 ]  # fmt: skip
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

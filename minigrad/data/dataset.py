@@ -11,11 +11,11 @@ import numpy as np
 
 from ..backends import random
 from ..engine.errors import describe
-from ..tensor_api.help import Told, teaching
+from ..tensor_api.help import WithClassContext, with_call_context
 from ..tensor_api.tensor import Tensor
 
 
-class Dataset(Told):
+class Dataset(WithClassContext):
     """Rows by index. A subclass, or any object with them, defines __getitem__ and __len__.
 
     Dataset[T], as here every class of this package, is the class again: an annotation.
@@ -33,7 +33,7 @@ class Dataset(Told):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Told):
+class IterableDataset(WithClassContext):
     """Rows that come one after the other (a stream): a subclass defines __iter__.
 
     Each worker of a DataLoader runs through the whole of it unless __iter__ takes its share:
@@ -180,7 +180,7 @@ def _stream(dataset: Any) -> Any:
     return dataset
 
 
-@teaching
+@with_call_context
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: np.random.Generator | None = None
 ) -> list[Subset]:
@@ -202,7 +202,7 @@ def random_split(
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
-@teaching
+@with_call_context
 def train_test_split(
     dataset: ArrayDataset, test: float = 0.2, seed: int = 0
 ) -> tuple[ArrayDataset, ArrayDataset]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..tensor_api.help import Told
+from ..tensor_api.help import WithClassContext
 
 
 def is_whole(value: Any) -> bool:
@@ -26,7 +26,7 @@ def _require_count(owner: str, num_samples: Any) -> None:
         raise ValueError(f"{owner}: num_samples must be an integer, 0 or more, got {num_samples!r}")
 
 
-class Sampler(Told):
+class Sampler(WithClassContext):
     """Base of samplers of one's own, for a common type: what they need is `__iter__`.
 
     A DataLoader knows its length where its sampler has `__len__`.

@@ -30,7 +30,9 @@ def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
         raise explain(error, op, args, params) from None
 
 
-def taught(error: TypeError, fn: Callable, args: tuple, given: dict, called: str = "") -> TypeError:
+def signature_error(
+    error: TypeError, fn: Callable, args: tuple, given: dict, called: str = ""
+) -> TypeError:
     """The error of a call fn(*args, **given) that does not fit its signature."""
     return error
 

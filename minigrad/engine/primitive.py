@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.dtypes import plain_numbers
 from . import events, modes, tensor
 from .graph import Node, Port, record
-from .help import explain, held, taught
+from .help import explain, held, signature_error
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
@@ -240,7 +240,7 @@ class Primitive(Differentiable):
         missing = [name for name in self.arrays if name not in given and name not in self.optional]
         if missing:
             needed = f"{self.name} needs {missing}; its arguments are {list(names)}"
-            raise taught(TypeError(needed + self.when_missing), self, args, params)
+            raise signature_error(TypeError(needed + self.when_missing), self, args, params)
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
 

@@ -15,7 +15,7 @@ equations        root, fixed_point, odeint: solutions with their derivatives
 Inside one call of these, tensors carry the level of the transform: see levels.py.
 """
 
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from . import batch_rules
 from .batching import VmapWarning, vmap
 from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
@@ -37,4 +37,4 @@ __all__ = [
     "tree_leaves", "tree_map", "value_and_grad", "vhp", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import FormatError
 from ..tensor_api import create
-from ..tensor_api.help import teaching
+from ..tensor_api.help import with_call_context
 from . import npz, tensors
 from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild
@@ -18,7 +18,7 @@ _FORMATS = {".safetensors": tensors, ".npz": npz}
 _STATE = "minigrad.state"  # the name of the description among the metadata
 
 
-@teaching
+@with_call_context
 def save(
     state: Mapping, path: str | os.PathLike, metadata: Mapping[str, str] | None = None
 ) -> None:
@@ -66,7 +66,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-@teaching
+@with_call_context
 def load(
     path: str | os.PathLike, device: str | None = None, max_bytes: int | None = None
 ) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Modules and layers: parameters, their names, and how they are initialised."""
 
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from . import functional, init, utils
 from .activation import *
 from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss
@@ -52,4 +52,4 @@ __all__ = [
     or (isinstance(value, type) and issubclass(value, Module))
 ] + ["Buffer", "Parameter", "UninitializedParameter"]
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

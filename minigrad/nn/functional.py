@@ -81,7 +81,7 @@ from ..ops.loss.margins import multilabel_margin as multilabel_margin_loss
 from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_loss
 from ..ops.loss.margins import soft_margin as soft_margin_loss
 from ..tensor_api import create, random_tensors
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from ..tensor_api.tensor import Tensor
 from . import activation, loss, norm, shape
 from . import dropout as _dropout
@@ -336,4 +336,4 @@ def embedding_bag(
 for _name in __all__:
     globals()[_name] = by_pytorchs_names(globals()[_name], _name)
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 from ..engine import events
 from ..engine.errors import describe
 from ..modes.scopes import scope
-from ..tensor_api.help import SignatureOfInit, telling
+from ..tensor_api.help import SignatureOfInit, with_class_context
 from ..tensor_api.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
@@ -45,7 +45,7 @@ class Module(ModuleHooks, ModuleState):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls) and is_of_library(cls):
-            cls.__init__ = telling(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = with_class_context(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
         if args or kwargs:  # neither: a copy, or an __init__ that will say what it misses

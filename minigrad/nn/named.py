@@ -7,10 +7,10 @@ from typing import Any
 
 from ..backends.dtypes import plain_floats
 from ..engine.errors import describe
-from ..engine.help import taught
+from ..engine.help import signature_error
 from ..engine.primitive import Primitive
 from ..engine.signature import in_own_names
-from ..tensor_api.help import Options, no_operand, of_call, several_tensors, untaught
+from ..tensor_api.help import Options, no_operand, of_call, several_tensors, without_call_context
 
 # PyTorch's name -> ours; the two of one axis are taken in either spelling.
 _OURS = {
@@ -44,7 +44,7 @@ def refusal(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -
     """
     forward, kind = layer.forward, type(layer).__name__
     if isinstance(error, TypeError):
-        better = taught(error, forward, args, kwargs)
+        better = signature_error(error, forward, args, kwargs)
         if better is not error:
             return f"{kind}.{better}"
     if not is_of_library(forward) or forward.__module__.endswith(".containers"):
@@ -63,13 +63,13 @@ def refusal(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -
 
 
 def of_layer(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -> Exception:
-    """What to raise where layer(*args, **kwargs) failed: the error, told as one of this call unless
-    the module is somebody else's or passes on what it is given.
+    """What to raise where layer(*args, **kwargs) failed: the error, with this call as its context,
+    unless the module is somebody else's or passes on what it is given.
     """
     if said := refusal(layer, error, args, kwargs):
-        told = TypeError(said)
-        told.__suppress_context__ = True  # as `from None` does
-        return told
+        in_context = TypeError(said)
+        in_context.__suppress_context__ = True  # as `from None` does
+        return in_context
     forward = layer.forward
     if not is_of_library(forward) or forward.__module__.endswith(".containers"):
         return error
@@ -94,7 +94,7 @@ def by_pytorchs_names(fn: Any, name: str) -> Any:
         fn.other_names = others
         return fn
     # written there, it takes NumPy's numbers as Python's here; `composite` does so itself
-    inner = plain_floats(fn) if fn.__module__ == f"{_HERE}.functional" else untaught(fn)
+    inner = plain_floats(fn) if fn.__module__ == f"{_HERE}.functional" else without_call_context(fn)
     options = Options(inner)
 
     @wraps(inner)

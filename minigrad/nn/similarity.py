@@ -5,21 +5,21 @@ from typing import Any
 from ..engine.registry import op
 from ..ops.axes import array_like, widen
 from ..ops.scaling import overflows, power_of_two
-from ..tensor_api.help import teaching
+from ..tensor_api.help import with_call_context
 from ..tensor_api.tensor import Tensor
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
-@teaching
+@with_call_context
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1·x2 / (max(‖x1‖, eps) max(‖x2‖, eps)) along dim."""
     a, b = (normalize(x, 2.0, dim, eps) for x in op.broadcast_arrays(x1, x2))
     return op.sum(a * b, axis=dim)
 
 
-@teaching
+@with_call_context
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -27,7 +27,7 @@ def pairwise_distance(
     return op.vector_norm(array_like(x1) - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
-@teaching
+@with_call_context
 def normalize(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(‖x‖ₚ, eps), the norm taken along dim."""
     x = array_like(x)

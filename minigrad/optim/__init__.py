@@ -1,6 +1,6 @@
 """Optimizers: they change parameters in place from the gradients that a backward has left."""
 
-from ..tensor_api.help import absences as _absences
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from . import lr_scheduler, swa_utils
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop
@@ -15,4 +15,4 @@ __all__ = [
     "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

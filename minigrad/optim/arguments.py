@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.errors import describe
 from ..errors import StateError
 from ..nn.arguments import at_least_zero
-from ..tensor_api.help import telling, unfit
+from ..tensor_api.help import unfit, with_class_context
 from ..tensor_api.tensor import Tensor
 
 __all__ = [
@@ -47,7 +47,7 @@ def takes_implementations(init: Callable) -> Callable:
     wanted = inspect.signature(init, follow_wrapped=False)
     own = wanted.parameters
     if init.__module__.startswith(_LIBRARY):
-        init = telling(init)
+        init = with_class_context(init)
     without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
 
     @wraps(init)

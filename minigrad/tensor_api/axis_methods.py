@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import chosen_table, op
-from .help import refuse_out, teaching
+from .help import refuse_out, with_call_context
 from .more_methods import MoreMethods, documented
 
 
@@ -18,7 +18,7 @@ class AxisMethods(MoreMethods):
 
     __slots__ = ()
 
-    @teaching
+    @with_call_context
     def sum(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -28,7 +28,7 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
         return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def mean(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         *, where: Any = True,
@@ -38,7 +38,7 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.mean](self, axis, dtype, keepdims, where)
         return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def prod(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -48,7 +48,7 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
         return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def var(
         self,
         axis: Any = None,
@@ -66,7 +66,7 @@ class AxisMethods(MoreMethods):
             return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
-    @teaching
+    @with_call_context
     def std(
         self,
         axis: Any = None,
@@ -84,7 +84,7 @@ class AxisMethods(MoreMethods):
             return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
-    @teaching
+    @with_call_context
     def max(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -94,7 +94,7 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.max](self, axis, None, keepdims, initial, where)
         return op.max(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def min(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -104,17 +104,17 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.min](self, axis, None, keepdims, initial, where)
         return op.min(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         refuse_out("argmax", out)
         return op.argmax(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         refuse_out("argmin", out)
         return op.argmin(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def any(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
@@ -123,7 +123,7 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.any](self, axis, None, keepdims, None, where)
         return op.any(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def all(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
@@ -132,17 +132,17 @@ class AxisMethods(MoreMethods):
             return chosen_table[np.all](self, axis, None, keepdims, None, where)
         return op.all(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def cumsum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
         refuse_out("cumsum", out)
         return op.cumsum(self, axis=axis, dtype=dtype)
 
-    @teaching
+    @with_call_context
     def cumprod(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
         refuse_out("cumprod", out)
         return op.cumprod(self, axis=axis, dtype=dtype)
 
-    @teaching
+    @with_call_context
     def repeat(self, repeats: Any, axis: Any = None, *more: Any) -> Any:
         if more:
             raise TypeError(
@@ -152,7 +152,7 @@ class AxisMethods(MoreMethods):
             )
         return op.repeat(self, repeats, axis=axis)
 
-    @teaching
+    @with_call_context
     def argsort(
         self, axis: Any = -1, kind: Any = None, order: None = None,
         *, stable: bool = True, descending: bool = False,
@@ -161,7 +161,7 @@ class AxisMethods(MoreMethods):
             self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
         )
 
-    @teaching
+    @with_call_context
     def sort(
         self, axis: Any = -1, kind: Any = None, order: None = None,
         *, stable: bool = True, descending: bool = False,
@@ -170,42 +170,42 @@ class AxisMethods(MoreMethods):
             self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
         )
 
-    @teaching
+    @with_call_context
     def squeeze(self, axis: Any = None) -> Any:
         return op.squeeze(self, axis=axis)
 
-    @teaching
+    @with_call_context
     def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
         return op.norm(self, ord=ord, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
         return op.logsumexp(self, axis=axis, keepdims=keepdims)
 
-    @teaching
+    @with_call_context
     def split(self, sections: Any, axis: int = 0) -> Any:
         return op.split(self, sections, axis=axis)
 
-    @teaching
+    @with_call_context
     def chunk(self, chunks: int, axis: int = 0) -> Any:
         return op.chunk(self, chunks, axis=axis)
 
-    @teaching
+    @with_call_context
     def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Any:
         return op.topk(self, k, axis=axis, largest=largest, sorted=sorted)
 
-    @teaching
+    @with_call_context
     def flip(self, axis: Any = None) -> Any:
         return op.flip(self, axis=axis)
 
-    @teaching
+    @with_call_context
     def roll(self, shift: Any, axis: Any = None) -> Any:
         return op.roll(self, shift, axis=axis)
 
-    @teaching
+    @with_call_context
     def softmax(self, axis: int = -1) -> Any:
         return op.softmax(self, axis=axis)
 
-    @teaching
+    @with_call_context
     def log_softmax(self, axis: int = -1) -> Any:
         return op.log_softmax(self, axis=axis)

@@ -6,7 +6,7 @@ from typing import Any
 from ..backends.dtypes import plain_floats
 from ..engine.registry import numpy_table
 from ..engine.registry import op as registry
-from .help import teaching
+from .help import with_call_context
 
 
 def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
@@ -17,4 +17,4 @@ def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> An
     registry.register(fn.__name__, fn)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):
         numpy_table[function] = fn
-    return teaching(fn)  # calls inside the library go by the registry, to fn itself
+    return with_call_context(fn)  # calls inside the library go by the registry, to fn itself

@@ -22,7 +22,7 @@ from ..backends.device import (
 from ..backends.dtypes import finfo, is_floating, is_number, require_fit, resolve_dtype
 from ..engine import modes
 from ..engine.registry import numpy_table, op
-from .help import teaching
+from .help import with_call_context
 from .setters import is_mapped, values_of
 from .tensor import Tensor
 
@@ -34,7 +34,7 @@ __all__ = [
 Shape = int | Sequence[int]
 
 
-@teaching
+@with_call_context
 def tensor(
     data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -156,7 +156,7 @@ def _arrays_in(item: Any) -> Any:
     return item.data
 
 
-@teaching
+@with_call_context
 def zeros(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -164,7 +164,7 @@ def zeros(
     return Tensor(resolve(device).zeros(_shape(shape), _or_float(dtype)), requires_grad)
 
 
-@teaching
+@with_call_context
 def ones(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -172,7 +172,7 @@ def ones(
     return Tensor(resolve(device).ones(_shape(shape), _or_float(dtype)), requires_grad)
 
 
-@teaching
+@with_call_context
 def empty(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -180,7 +180,7 @@ def empty(
     return Tensor(resolve(device).empty(_shape(shape), _or_float(dtype)), requires_grad)
 
 
-@teaching
+@with_call_context
 def full(
     shape: Shape,
     fill_value: Any,
@@ -200,7 +200,7 @@ def full(
     return Tensor(array, requires_grad)
 
 
-@teaching
+@with_call_context
 def zeros_like(
     x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
@@ -209,7 +209,7 @@ def zeros_like(
     return _on(device, op.zeros_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
-@teaching
+@with_call_context
 def ones_like(
     x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
@@ -218,7 +218,7 @@ def ones_like(
     return _on(device, op.ones_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
-@teaching
+@with_call_context
 def empty_like(
     x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
@@ -227,7 +227,7 @@ def empty_like(
     return _on(device, op.empty_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
-@teaching
+@with_call_context
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
@@ -244,7 +244,7 @@ def _on(device: str | None, y: Any, requires_grad: bool) -> Tensor:
     return (y if device is None else op.to(y, device=device)).requires_grad_(requires_grad)
 
 
-@teaching
+@with_call_context
 def arange(
     start: Any,
     stop: Any = None,
@@ -267,7 +267,7 @@ def arange(
     return Tensor(array, requires_grad)
 
 
-@teaching
+@with_call_context
 def linspace(
     start: Any,
     stop: Any,
@@ -292,7 +292,7 @@ def linspace(
     return Tensor(array, requires_grad)
 
 
-@teaching
+@with_call_context
 def eye(
     n: int,
     m: int | None = None,
@@ -305,7 +305,7 @@ def eye(
     return Tensor(resolve(device).eye(n, m, k, dtype=_or_float(dtype)), requires_grad)
 
 
-@teaching
+@with_call_context
 def rand(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -326,7 +326,7 @@ def rand(
     return drawn(make, _shape(shape)).requires_grad_(requires_grad)
 
 
-@teaching
+@with_call_context
 def randn(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:

@@ -14,17 +14,17 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
     return error
 
 
-def teaching(fn: Any) -> Any:
+def with_call_context(fn: Any) -> Any:
     """Decorator of functions made of ops: their errors may say which call failed."""
     return fn
 
 
-def untaught(fn: Any) -> Any:
-    """What `teaching` was given, where it has made fn."""
+def without_call_context(fn: Any) -> Any:
+    """What `with_call_context` was given, where it has made fn."""
     return fn
 
 
-def telling(init: Any) -> Any:
+def with_class_context(init: Any) -> Any:
     """Decorator of an __init__: its errors may say which class was made."""
     return init
 
@@ -51,11 +51,11 @@ class SignatureOfInit:
         return wanted.replace(parameters=[*wanted.parameters.values()][1:])
 
 
-class Told:
+class WithClassContext:
     """Base of classes whose own constructors' errors may say which class was made."""
 
 
-class Checked(Told):
+class Checked(WithClassContext):
     """Base of classes whose construction with wrong arguments may list the right ones."""
 
 
@@ -83,7 +83,7 @@ def stand_in(kind: type, names: Iterable[str] = ()) -> None:
     """Names of other libraries, as attributes of a class, that say what to write."""
 
 
-def absences(module: str) -> Callable[[str], Any]:
+def missing_names_of(module: str) -> Callable[[str], Any]:
     """A `__getattr__` for a module: the error for a name that it does not have."""
 
     def __getattr__(name: str) -> Any:
@@ -92,7 +92,7 @@ def absences(module: str) -> Callable[[str], Any]:
     return __getattr__
 
 
-Elsewhere: Any = ()  # the class of what `stand_in` sets
+MissingName: Any = ()  # the class of what `stand_in` sets
 INSTEAD_OF: dict[str, str] = {}  # an option of NumPy's -> what to write, a sentence
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.device import OperandError
 from ..engine.registry import op
 from .axis_methods import AxisMethods
-from .help import refuse_out, teaching
+from .help import refuse_out, with_call_context
 from .more_methods import documented
 
 
@@ -195,39 +195,39 @@ class Methods(AxisMethods):
     ) -> Any:  # fmt: skip
         return op.to(self, *targets, device=device, dtype=dtype, non_blocking=non_blocking)
 
-    @teaching
+    @with_call_context
     def copy(self, order: str = "K") -> Any:
         return op.copy(self, order=order) if order != "K" else op.copy(self)
 
     clone = copy
 
-    @teaching
+    @with_call_context
     def clip(self, min: Any = None, max: Any = None, out: None = None) -> Any:
         refuse_out("clip", out)
         return op.clip(self, min, max)
 
-    @teaching
+    @with_call_context
     def round(self, decimals: int = 0, out: None = None) -> Any:
         refuse_out("round", out)
         return op.round(self, decimals=decimals)
 
-    @teaching
+    @with_call_context
     def dot(self, b: Any, out: None = None) -> Any:
         refuse_out("dot", out)
         return op.dot(self, b)
 
-    @teaching
+    @with_call_context
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Any:
         refuse_out("trace", out)
         return op.trace(self, offset=offset, axis1=axis1, axis2=axis2, dtype=dtype)
 
-    @teaching
+    @with_call_context
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         return op.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
 
-    @teaching
+    @with_call_context
     def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
         refuse_out("take", out)
         return op.take(self, indices, axis=axis, mode=mode)
@@ -237,12 +237,12 @@ class Methods(AxisMethods):
 
     # -- shape -------------------------------------------------------------------------------
 
-    @teaching
+    @with_call_context
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         how = {} if order == "C" else {"order": order}
         return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape, **how)
 
-    @teaching
+    @with_call_context
     def view(self, *shape: Any, order: str = "C", dtype: Any = None) -> Any:
         """mg.reshape, by PyTorch's name; NumPy's view of other dtypes is refused."""
         given = dtype if dtype is not None or len(shape) != 1 else shape[0]
@@ -256,7 +256,7 @@ class Methods(AxisMethods):
     def ravel(self, order: str = "C") -> Any:
         return self.reshape(-1, order=order)
 
-    @teaching
+    @with_call_context
     def transpose(self, *axes: Any) -> Any:
         if len(axes) == 2 and self.ndim > 2:
             raise ValueError(
@@ -265,20 +265,20 @@ class Methods(AxisMethods):
             )
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
-    @teaching
+    @with_call_context
     def permute(self, *axes: Any) -> Any:
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
-    @teaching
+    @with_call_context
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return op.swapaxes(self, axis1=axis1, axis2=axis2)
 
-    @teaching
+    @with_call_context
     def unsqueeze(self, axis: int) -> Any:
         """mg.expand_dims: one axis of length 1 put in."""
         return op.expand_dims(self, axis=axis)
 
-    @teaching
+    @with_call_context
     def expand(self, *shape: Any) -> Any:
         """mg.broadcast_to, where −1 keeps the length of an axis."""
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
@@ -288,39 +288,39 @@ class Methods(AxisMethods):
 
     # -- parts ------------------------------------------------------------------------------
 
-    @teaching
+    @with_call_context
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
         return op.searchsorted(self, v, side=side, sorter=sorter)
 
-    @teaching
+    @with_call_context
     def gather(self, axis: int, index: Any) -> Any:
         return op.gather(self, axis, index)
 
-    @teaching
+    @with_call_context
     def scatter(self, axis: int, index: Any, src: Any) -> Any:
         return op.scatter(self, axis, index, src)
 
-    @teaching
+    @with_call_context
     def scatter_add(self, axis: int, index: Any, src: Any) -> Any:
         return op.scatter_add(self, axis, index, src)
 
-    @teaching
+    @with_call_context
     def index_select(self, axis: int, index: Any) -> Any:
         return op.index_select(self, axis, index)
 
-    @teaching
+    @with_call_context
     def masked_fill(self, mask: Any, value: Any) -> Any:
         return op.masked_fill(self, mask, value)
 
-    @teaching
+    @with_call_context
     def narrow(self, axis: int, start: int, length: int) -> Any:
         return op.narrow(self, axis, start, length)
 
-    @teaching
+    @with_call_context
     def tril(self, k: int = 0) -> Any:
         return op.tril(self, k=k)
 
-    @teaching
+    @with_call_context
     def triu(self, k: int = 0) -> Any:
         return op.triu(self, k=k)
 

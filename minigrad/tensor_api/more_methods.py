@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..engine.registry import op
-from .help import of_call, refuse_out, teaching
+from .help import of_call, refuse_out, with_call_context
 
 Kind = TypeVar("Kind", bound=type)
 _NAMES = """
@@ -37,12 +37,12 @@ class MoreMethods:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    @teaching
+    @with_call_context
     def where(self, condition: Any, other: Any) -> Any:
         """self where the condition holds, else other: PyTorch's order."""
         return op.where(condition, self, other)
 
-    @teaching
+    @with_call_context
     def flatten(self, start: Any = 0, end: int = -1) -> Any:
         """The axes start … end (by default all) merged into one: mg.flatten.
 
@@ -52,7 +52,7 @@ class MoreMethods:
             return op.reshape(self, shape=-1, order=start.upper())
         return op.flatten(self, start=start, end=end)
 
-    @teaching
+    @with_call_context
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:
         """mg.compress(condition, self, axis)"""
         refuse_out("compress", out)

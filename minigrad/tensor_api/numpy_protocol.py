@@ -287,9 +287,9 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     chosen = chosen_table.get(function)
     if chosen is not None and (len(args) > 4 or kwargs.keys() & _CHOICES):
         entry = chosen
-    spelling = _spelling(function, entry)
-    if spelling is not None and (kwargs or len(args) > spelling.alike):
-        args, kwargs = spelling.translate(name, args, kwargs)
+    foreign = _foreign_names(function, entry)
+    if foreign is not None and (kwargs or len(args) > foreign.alike):
+        args, kwargs = foreign.translate(name, args, kwargs)
     try:
         return entry(*args, **kwargs)
     except Exception as error:
@@ -301,7 +301,7 @@ _CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table ta
 _PERMISSIONS = {"overwrite_input", "subok"}
 
 
-class _Spelling:
+class _ForeignNames:
     """How NumPy's parameters of a function are called here.
 
     theirs   NumPy's names, in order
@@ -351,7 +351,7 @@ class _Spelling:
 
 
 @cached("NumPy signatures", max_entries=1024)
-def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
+def _foreign_names(function: Callable, entry: Callable) -> _ForeignNames | None:
     """The names of both sides; None where one has no signature or ours takes any names."""
     try:
         theirs = inspect.signature(function).parameters.values()
@@ -364,7 +364,7 @@ def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
     if any(p.kind is p.VAR_KEYWORD for p in theirs):
         usual = _OF_A_UFUNC | usual
     starred = any(p.kind is p.VAR_POSITIONAL for p in (*theirs, *ours))
-    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual, starred)
+    return _ForeignNames([p.name for p in theirs], [p.name for p in ours], usual, starred)
 
 
 # What NumPy hands on to a ufunc, with its defaults: the **kwargs of np.clip and np.einsum.

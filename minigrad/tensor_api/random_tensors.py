@@ -15,7 +15,7 @@ from ..engine.registry import op
 from ..engine.tensor import raw
 from ..errors import TransformError
 from .create import Shape, as_tensor, drawn, rand, randn, tensor
-from .help import teaching
+from .help import with_call_context
 from .tensor import Tensor
 
 __all__ = [
@@ -24,21 +24,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-@teaching
+@with_call_context
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1), of x's shape, dtype and device."""
     x = as_tensor(x)
     return rand(*x.shape, dtype=dtype or x.dtype, device=x.device, requires_grad=requires_grad)
 
 
-@teaching
+@with_call_context
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Standard normal, of x's shape, dtype and device."""
     x = as_tensor(x)
     return randn(*x.shape, dtype=dtype or x.dtype, device=x.device, requires_grad=requires_grad)
 
 
-@teaching
+@with_call_context
 def randint(
     low: int,
     high: int | None = None,
@@ -70,14 +70,14 @@ def randint(
     )
 
 
-@teaching
+@with_call_context
 def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -> Tensor:
     """Integers from [low, high), or [0, low), of x's shape and device."""
     x = as_tensor(x)
     return randint(low, high, x.shape, dtype=dtype or x.dtype, device=x.device)
 
 
-@teaching
+@with_call_context
 def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
     """The numbers 0 … n − 1 in random order; ValueError where the dtype does not hold them all."""
     wanted = resolve_dtype(dtype or np.int64)
@@ -93,7 +93,7 @@ def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
     return drawn(make, (n,))
 
 
-@teaching
+@with_call_context
 def bernoulli(p: Any) -> Tensor:
     """1 with probability p, else 0, for each entry of p; of p's shape and dtype, a constant."""
     p = as_tensor(p)
@@ -102,7 +102,7 @@ def bernoulli(p: Any) -> Tensor:
     return op.astype(uniform < p.detach(), dtype=p.dtype)
 
 
-@teaching
+@with_call_context
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, dtype: Any = None,
     device: str | None = None, requires_grad: bool = False,
@@ -129,7 +129,7 @@ def normal(
     return y.requires_grad_() if requires_grad else y
 
 
-@teaching
+@with_call_context
 def poisson(rate: Any) -> Tensor:
     """Counts of expectation `rate`, of its shape and dtype, drawn on the host; a constant.
 
@@ -150,7 +150,7 @@ def poisson(rate: Any) -> Tensor:
     return drawn(make, rate.shape)
 
 
-@teaching
+@with_call_context
 def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
     """Class numbers drawn by the weights p (c,) or (n, c): (num_samples,) or (n, num_samples).
 

@@ -16,7 +16,7 @@ from ..engine.graph import Leaf, Node
 from ..engine.registry import engine, op
 from ..engine.tensor import TensorBase, raw, wrap
 from ..modes.hooks import TensorHooks
-from .help import Elsewhere, stand_in
+from .help import MissingName, stand_in
 from .inplace import InPlace, set_values
 from .numpy_protocol import array_function, array_ufunc, no_mask, warn_of_storing
 from .setters import as_data, gradients_of, of_numbers, require_gradient, values_of
@@ -178,7 +178,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
 
     def __dir__(self) -> list[str]:
         """The tensor's names, without the stand-ins for PyTorch's (foreign_names.py)."""
-        return [x for x in super().__dir__() if not isinstance(vars(Tensor).get(x), Elsewhere)]
+        return [x for x in super().__dir__() if not isinstance(vars(Tensor).get(x), MissingName)]
 
     # -- out of the graph --------------------------------------------------------------------
 

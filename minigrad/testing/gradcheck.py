@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.dtypes import is_floating
 from ..custom.shown import as_it_is
 from ..engine.errors import RuleError, describe
-from ..tensor_api.help import teaching
+from ..tensor_api.help import with_call_context
 from ..tensor_api.tensor import Tensor
 from .compare import (
     NOISE,
@@ -63,7 +63,7 @@ class _UsersFunction(Function):
         return values
 
 
-@teaching
+@with_call_context
 def gradcheck(
     fn: Callable,
     inputs: Any,
@@ -120,7 +120,7 @@ def _check_second_point(function: Function, rng: np.random.Generator) -> None:
         pass
 
 
-@teaching
+@with_call_context
 def gradgradcheck(
     fn: Callable,
     inputs: Any,

@@ -12,7 +12,7 @@ from ...engine.registry import op
 from ...engine.versions import note_write
 from ...ops.axes import constant_array
 from ...tensor_api import create
-from ...tensor_api.help import absences as _absences
+from ...tensor_api.help import missing_names_of as _missing_names_of
 from ...tensor_api.tensor import Tensor
 from .. import init, singular
 from ..arguments import at_least_zero
@@ -313,4 +313,4 @@ def _removed(norm: str, kind: type[_Norm], module: Module, name: str) -> Module:
     return module
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -8,7 +8,7 @@ import copy
 from typing import Any
 
 from ...engine.registry import op
-from ...tensor_api.help import absences as _absences
+from ...tensor_api.help import missing_names_of as _missing_names_of
 from ...tensor_api.tensor import Tensor
 from ..parameter import Parameter
 
@@ -95,4 +95,4 @@ def _with(layer: Any, weight: Tensor, bias: Parameter) -> Any:
     return fused
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

@@ -12,7 +12,7 @@ from ...backends.dtypes import is_differentiable
 from ...engine.registry import op
 from ...ops.axes import on_host
 from ...tensor_api import create
-from ...tensor_api.help import absences as _absences
+from ...tensor_api.help import missing_names_of as _missing_names_of
 from ...tensor_api.tensor import Tensor
 from .. import functional, init, singular
 from ..derived import class_before
@@ -277,4 +277,4 @@ def axis_of_outputs(module: Module) -> int:
     return 1 if class_before(module).__name__.startswith("ConvTranspose") else 0
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

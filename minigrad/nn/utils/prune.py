@@ -16,7 +16,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...modes.recording import no_grad
 from ...tensor_api import create
-from ...tensor_api.help import absences as _absences
+from ...tensor_api.help import missing_names_of as _missing_names_of
 from ...tensor_api.tensor import Tensor
 from ..derived import rules_of
 from ..module import Module
@@ -138,4 +138,4 @@ def remove(module: Module, name: str) -> Module:
     return module
 
 
-__getattr__ = _absences(__name__)
+__getattr__ = _missing_names_of(__name__)

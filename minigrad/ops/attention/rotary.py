@@ -6,13 +6,13 @@ from ...backends.dtypes import accumulator
 from ...engine.errors import describe
 from ...engine.registry import op
 from ...tensor_api.composite import composite
-from ...tensor_api.help import teaching
+from ...tensor_api.help import with_call_context
 from ..axes import array_like, as_floating, constant_array, module_of
 
 __all__ = ["rotary", "rotary_angles"]
 
 
-@teaching
+@with_call_context
 def rotary_angles(positions: Any, size: int, base: float = 10000.0) -> tuple:
     """(cos, sin) of position · base^(−2i/size), i = 0 … size/2 − 1: positions (...) → (..., size/2)
 
