@@ -55,12 +55,63 @@ def test_left_and_right_walk_along_a_row(open_page, dumps):
     assert page.locator("#panel h2").inner_text() == "x"
 
 
-def test_a_screen_reader_is_told_the_chosen_box(open_page, dumps):
+def test_the_chosen_box_is_the_active_element_of_a_tree(open_page, dumps):
     page = open_page(dumps.tiny())
+    stage = page.locator("#stage")
+    assert stage.get_attribute("role") == "tree"
     page.evaluate("app.choose(2)")
-    told = page.locator("#announce").inner_text()
-    assert told == "mul, op, train.py:12, 3 float32, 2 inputs, 1 user"
-    assert page.locator("#announce").get_attribute("aria-live") == "polite"
+    active = page.locator("#" + stage.get_attribute("aria-activedescendant"))
+    assert active.inner_text() == "mul, op, train.py:12, 3 float32, 2 inputs, 1 user"
+    assert active.get_attribute("role") == "treeitem"
+    assert active.get_attribute("aria-selected") == "true"
+    page.evaluate("app.choose(null)")
+    assert stage.get_attribute("aria-activedescendant") is None
+
+
+def test_the_tree_has_the_levels_of_the_frames(open_page, recorded):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    items = page.locator("#outline [role=treeitem]").evaluate_all(
+        "all => all.map((one) => [one.textContent, one.ariaLevel, one.ariaExpanded])"
+    )
+    assert ["TransformerEncoder", "1", "true"] in items
+    assert ["layers.0", "2", "true"] in items and ["self_attn", "3", "false"] in items
+
+
+def test_a_large_graph_tells_the_chosen_box_alone(open_page, dumps):
+    page = open_page(dumps.wide_random(900))
+    assert page.locator("#outline > *").count() == 0
+    page.evaluate("app.choose(5)")
+    assert page.locator("#outline > *").count() == 1
+
+
+def test_a_live_region_tells_what_opened_and_which_step_runs(open_page, recorded):
+    page = open_page(recorded("encoder"), depth=None, size=(1280, 800))
+    live = page.locator("#announce")
+    assert live.get_attribute("aria-live") == "polite"
+    page.evaluate("app.toggle('TransformerEncoder')")
+    assert live.inner_text() == "folded: 2 boxes"
+    page.keyboard.press("s")
+    page.evaluate("app.player.seek(1)")
+    assert live.inner_text() == "step 1 of 265 has run: sum"
+
+
+def test_while_stepping_shift_and_arrows_walk(open_page, recorded):
+    page = open_page(recorded("expression"), mode="step")
+    page.evaluate("app.choose(0)")
+    page.keyboard.press("Shift+ArrowDown")
+    assert page.evaluate("app.chosen") != 0 and page.evaluate("app.player.at") == 0
+
+
+def test_no_step_moves_by_itself_where_motion_is_unwanted(open_page, recorded):
+    page = open_page(recorded("expression"), mode="step", still=True)
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("[app.player.at, app.player.moment().running.length]") == [1, 0]
+
+
+def test_the_panel_tells_what_the_signs_on_a_box_mean(open_page, dumps):
+    page = open_page(dumps.tiny())
+    page.evaluate("app.choose(3)")
+    assert "double rim: a result" in page.locator("#panel").inner_text()
 
 
 def test_focus_is_seen(open_page, dumps):

@@ -37,6 +37,7 @@ _SCRIPTS = (
     "export.js",
     "player.js",
     "first.js",
+    "outline.js",
     "app.js",
     "hover.js",
     "hands.js",

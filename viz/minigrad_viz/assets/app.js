@@ -12,6 +12,7 @@ class App {
     this.painters = {};
     this.hits = [];
     this.hit = -1;
+    this.outline = new Outline($("outline"));
     this.player = graph.steps.length ? new Player(this) : null;
   }
 
@@ -95,6 +96,8 @@ class App {
     this.refold();
     const { boxes, frames } = this.scene, is = (one) => one.scope === scope;
     this.lookAt(frames.find(is) || boxes.find(is));
+    const shown = boxes.length === 1 ? "one box" : `${boxes.length.toLocaleString("en")} boxes`;
+    $("announce").textContent = `${this.closed.has(scope) ? "folded" : "opened"}: ${shown}`;
   }
 
   foldAll() {
@@ -137,6 +140,8 @@ class App {
     for (const [key, painter] of Object.entries(this.painters))
       painter.root.style.display = key === name ? "" : "none";
     this.painter = this.painters[name];
+    this.outline.show(this.scene);
+    this.tellChosen();
     this.paint();
     this.describe();
   }
@@ -145,11 +150,17 @@ class App {
 
   choose(at) {
     this.chosen = at;
-    $("announce").textContent = at === null ? "" : this.announced(at);
+    this.tellChosen();
     if (at !== null) this.inform(true);
     this.describe();
     this.paint();
     this.remember();
+  }
+
+  tellChosen() {
+    const { chosen, scene } = this, drawn = chosen !== null && scene.boxOf[chosen] !== undefined;
+    if (drawn) this.outline.choose(scene.boxes[scene.boxOf[chosen]], this.announced(chosen));
+    else this.outline.choose(null);
   }
 
   // What a screen reader says of the box of a node: its words, where it stands, and its links.

@@ -78,7 +78,8 @@ const KEYS = {
 // While stepping the player's keys come first; on a focused button, space presses the button.
 function actFor(event) {
   if (event.key === "Enter" && event.target instanceof HTMLButtonElement) return null;
-  if (app.stepping) {
+  const walks = event.shiftKey && event.key.startsWith("Arrow"); // while stepping, too
+  if (app.stepping && !walks) {
     if (event.key === " " && event.target instanceof HTMLButtonElement) return null;
     const act = app.player.key(event.key);
     if (act) return act;

@@ -8,7 +8,13 @@ function explained(box) {
   const what = box.group ? [`${box.group.name}: ${censusText(box.members)}; a click opens it`]
     : [[KIND_WORD[node.kind], node.op, node.name].filter(Boolean).join(" "), node.scope,
       node.outputs.map((text, k) => `${text}, ${byteText(node.bytes[k])}`).join("; ")];
-  const by = $("heat").value, scale = SCALE_WORDS[by];
+  return [...what, ...signsOf(box)].filter(Boolean).join("\n");
+}
+
+// What the signs on a box mean, a line each; the panel tells them, too.
+function signsOf(box) {
+  const [at] = box.members, node = graph.nodes[at];
+  const what = [], by = $("heat").value, scale = SCALE_WORDS[by];
   const known = scale && box.value !== null && by !== "slack";
   if (known) what.push(`${scale[0]}: ${scale[1](box.value)}`);
   if (node.still && !box.group) what.push("dashed: no gradient flows here");
@@ -19,7 +25,7 @@ function explained(box) {
   if (box.badge) what.push(`${box.badge.text}: finite differences say ${box.badge.verdict}`);
   if (box.critical) what.push("on the critical path of backward");
   if (app.stepping) what.push(...explainedStep(box));
-  return what.filter(Boolean).join("\n");
+  return what;
 }
 
 // The signs of the step-through: the circle, the number at the upper right.

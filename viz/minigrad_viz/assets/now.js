@@ -81,7 +81,9 @@ class Now {
     section("Keys", facts([["space", "play, pause"], ["← →", "one step back, forward"],
       ["home end", "first, last"], ["[ ]", "layer before, after"],
       ["a", "next sum of gradients"], ["m", "pin this step, compare"],
-      ["< >", "slower, faster"], ["n", "by node or by wall clock"], ["f", "follow"], ["Esc", "back to the moment"], ["s", "leave the step-through"]]));
+      ["< >", "slower, faster"], ["n", "by node or by wall clock"],
+      ["f", "follow"], ["⇧ arrows", "walk along links"], ["Esc", "back to the moment"],
+      ["s", "leave the step-through"]]));
     this.shown = null;
   }
 

@@ -95,7 +95,8 @@ function checkRows(app) {
 
 function pathFacts() {
   const { work, span, path } = graph.critical;
-  return [facts([["nodes", path.length], ["span T∞", timeText(span)], ["work T₁", timeText(work)],
+  return [facts([["nodes", path.length],
+    ["span T∞", timeText(span)], ["work T₁", timeText(work)],
     ["T₁ / T∞", span ? numberText(work / span) : ""]])];
 }
 
@@ -121,6 +122,7 @@ function showNode(app, at) {
     node.still && "no gradient flows here", node.source && `made by ${node.source}`];
   panel.replaceChildren(tag("h2", nodeName(at)),
     tag("p", words.filter(Boolean).join(" · "), "quiet"));
+  section("Signs", ...signsOf(app.scene.boxes[app.scene.boxOf[at]]).map((line) => tag("p", line)));
   if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));
   section(node.kind !== "op" ? "Array" : node.outputs.length > 1 ? "Results" : "Result",

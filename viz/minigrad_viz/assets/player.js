@@ -236,6 +236,7 @@ class Player {
     $("play").setAttribute("aria-label", this.playing ? "Pause" : "Play");
     const [step] = moment.running[0] || [this.recording.steps[moment.n - 1]];
     if (step) $("status").textContent = whereOf(graph.nodes[step.node]);
+    if (step && !this.playing) $("announce").textContent = wordsOfMoment(moment);
     $("count").textContent = `${moment.n.toLocaleString("en")} of ${countText(all, "step")} done`;
     const clock = axis === "time" ? this.at : moment.n ? this.recording.after("time", moment.n) : 0;
     const elapsed = timeText(this.recording.elapsed);
