@@ -2,13 +2,17 @@
 
 A code line holds a token that is neither a comment nor a docstring. A layer stands in front of none
 before it; `fast` and `courtesy` stand in front of nothing (ARCHITECTURE.md, "Seams"). The files of
-the engine are to be read in the order of READING, and each imports only files before it.
+the engine are to be read in the order of READING, and each imports only files before it. The walk is
+what (a * b).sum() and its backward enter; MINIGRAD_PLAIN=1 gives that of a reader.
 """
 
 import ast
 import io
+import sys
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 LAYERS = (
@@ -24,6 +28,7 @@ READING = (
 BUDGETS = {"engine": 1500, "fast": 700, "courtesy": 800}  # code lines
 LONGEST = 400  # code lines of a file
 BODIES = {("engine/primitive.py", "general"): 30, ("engine/serial.py", "run"): 40}
+WALK = 500  # code lines of the bodies that the walk enters
 
 _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
@@ -67,8 +72,41 @@ def lines_of_body(file: str, function: str) -> int:
     return len(code_lines(source) & {*range(body.lineno, (body.end_lineno or 0) + 1)})
 
 
+def walk() -> dict[str, int]:
+    """The code lines of the bodies that (a * b).sum() and its backward enter, by file."""
+    from . import ones
+
+    a, b = ones(3, 4, requires_grad=True), ones(3, 4, requires_grad=True)
+    entered = bodies_entered(lambda: (a * b).sum().backward())
+    return {file: len(lines) for file, lines in entered.items()}
+
+
+def bodies_entered(run: Callable[[], object]) -> dict[str, set[int]]:
+    """The lines of the bodies of this package that the second of two calls enters, by file."""
+    run()  # what is made once is there
+    entered: dict[str, set[int]] = {}
+
+    def enter(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(HERE)):
+            body = {line for *_, line in code.co_lines() if line not in (None, code.co_firstlineno)}
+            file = str(Path(code.co_filename).relative_to(HERE))
+            # of a lambda the only line is the first
+            entered[file] = entered.get(file, set()) | (body or {code.co_firstlineno})
+
+    before = sys.getprofile()
+    sys.setprofile(enter)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return entered
+
+
 def main() -> None:
-    """Print the layers' lines, then those of the engine's files and of its two main bodies."""
+    """Print the layers' lines, then those of the engine's files, of its two main bodies, and of the
+    walk.
+    """
     print(f"{'layer':14}{'files':>6}{'code lines':>12}{'budget':>8}{'longest file':>14}")
     for layer in LAYERS:
         counts = lines_of(layer)
@@ -82,6 +120,10 @@ def main() -> None:
         print(f"  {f'{name}.py':20}{counts[f'{name}.py']:6}")
     for (file, function), budget in BODIES.items():
         print(f"{file}: {function} {lines_of_body(file, function)} of {budget}")
+    entered = walk()
+    print(f"\nthe walk: {sum(entered.values())} of {WALK} in {len(entered)} files")
+    for file, count in entered.items():
+        print(f"  {file:34}{count:4}")
 
 
 if __name__ == "__main__":

@@ -116,6 +116,49 @@ def test_no_file_of_a_layer_is_too_long(layer):
     assert max(layers.lines_of(layer).values()) <= layers.LONGEST
 
 
+def in_plain_mode(program: str) -> str:
+    """What the program prints without fast and courtesy."""
+    env = {**os.environ, "MINIGRAD_PLAIN": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_reader_of_the_walk_reads_as_much_as_its_budget_says():
+    lines = in_plain_mode("from minigrad import layers; print(sum(layers.walk().values()))")
+    assert 200 < int(lines) <= layers.WALK
+
+
+CALLS_TO = """
+import sys
+import minigrad as mg
+
+def calls_to(name, run):
+    made, op = [], getattr(mg.engine.registry.op, name)
+    forward, here = op.forward, sys._getframe()
+
+    def count(*args, **params):
+        frame = sys._getframe(1)
+        while frame.f_back is not here:
+            made.append(frame := frame.f_back)
+        return forward(*args, **params)
+
+    op.forward = count
+    run()
+    print(len(made))
+
+x = mg.ones(3, requires_grad=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "call"), [("mul", "x * x"), ("sum", "x.sum()"), ("exp", "x.exp()"), ("neg", "-x")]
+)
+def test_a_method_calls_an_op_whose_next_call_is_the_forward(name, call):
+    assert in_plain_mode(f"{CALLS_TO}calls_to({name!r}, lambda: {call})") == "2\n"
+
+
 def test_docstrings_comments_and_blank_lines_are_no_code_lines():
     source = '"""Words."""\n\n# more\nx = [\n    1,  # one\n]\n\n'
     source += 'def f():\n    """Words,\n\n    words."""\n'

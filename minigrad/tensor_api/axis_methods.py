@@ -23,30 +23,33 @@ class AxisMethods(MoreMethods):
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        refuse_out("sum", out)
+        if out is not None:
+            refuse_out("sum")
         if where is not True or initial is not None:
             return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
-        return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return op.sum.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
     def mean(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         *, where: Any = True,
     ) -> Any:  # fmt: skip
-        refuse_out("mean", out)
+        if out is not None:
+            refuse_out("mean")
         if where is not True:
             return chosen_table[np.mean](self, axis, dtype, keepdims, where)
-        return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return op.mean.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
     def prod(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        refuse_out("prod", out)
+        if out is not None:
+            refuse_out("prod")
         if where is not True or initial is not None:
             return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
-        return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return op.prod.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
     def var(
@@ -61,9 +64,10 @@ class AxisMethods(MoreMethods):
         where: Any = True,
         mean: Any = None,
     ) -> Any:
-        refuse_out("var", out)
+        if out is not None:
+            refuse_out("var")
         if where is True and mean is None and correction is None:
-            return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+            return op.var.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @with_call_context
@@ -79,9 +83,10 @@ class AxisMethods(MoreMethods):
         where: Any = True,
         mean: Any = None,
     ) -> Any:
-        refuse_out("std", out)
+        if out is not None:
+            refuse_out("std")
         if where is True and mean is None and correction is None:
-            return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+            return op.std.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @with_call_context
@@ -89,58 +94,66 @@ class AxisMethods(MoreMethods):
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        refuse_out("max", out)
+        if out is not None:
+            refuse_out("max")
         if where is not True or initial is not None:
             return chosen_table[np.max](self, axis, None, keepdims, initial, where)
-        return op.max(self, axis=axis, keepdims=keepdims)
+        return op.max.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def min(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        refuse_out("min", out)
+        if out is not None:
+            refuse_out("min")
         if where is not True or initial is not None:
             return chosen_table[np.min](self, axis, None, keepdims, initial, where)
-        return op.min(self, axis=axis, keepdims=keepdims)
+        return op.min.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        refuse_out("argmax", out)
-        return op.argmax(self, axis=axis, keepdims=keepdims)
+        if out is not None:
+            refuse_out("argmax")
+        return op.argmax.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        refuse_out("argmin", out)
-        return op.argmin(self, axis=axis, keepdims=keepdims)
+        if out is not None:
+            refuse_out("argmin")
+        return op.argmin.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def any(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
-        refuse_out("any", out)
+        if out is not None:
+            refuse_out("any")
         if where is not True:
             return chosen_table[np.any](self, axis, None, keepdims, None, where)
-        return op.any(self, axis=axis, keepdims=keepdims)
+        return op.any.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def all(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
-        refuse_out("all", out)
+        if out is not None:
+            refuse_out("all")
         if where is not True:
             return chosen_table[np.all](self, axis, None, keepdims, None, where)
-        return op.all(self, axis=axis, keepdims=keepdims)
+        return op.all.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def cumsum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        refuse_out("cumsum", out)
-        return op.cumsum(self, axis=axis, dtype=dtype)
+        if out is not None:
+            refuse_out("cumsum")
+        return op.cumsum.apply(self, axis=axis, dtype=dtype)
 
     @with_call_context
     def cumprod(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        refuse_out("cumprod", out)
-        return op.cumprod(self, axis=axis, dtype=dtype)
+        if out is not None:
+            refuse_out("cumprod")
+        return op.cumprod.apply(self, axis=axis, dtype=dtype)
 
     @with_call_context
     def repeat(self, repeats: Any, axis: Any = None, *more: Any) -> Any:
@@ -157,7 +170,7 @@ class AxisMethods(MoreMethods):
         self, axis: Any = -1, kind: Any = None, order: None = None,
         *, stable: bool = True, descending: bool = False,
     ) -> Any:  # fmt: skip
-        return op.argsort(
+        return op.argsort.apply(
             self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
         )
 
@@ -172,7 +185,7 @@ class AxisMethods(MoreMethods):
 
     @with_call_context
     def squeeze(self, axis: Any = None) -> Any:
-        return op.squeeze(self, axis=axis)
+        return op.squeeze.apply(self, axis=axis)
 
     @with_call_context
     def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -180,7 +193,7 @@ class AxisMethods(MoreMethods):
 
     @with_call_context
     def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return op.logsumexp(self, axis=axis, keepdims=keepdims)
+        return op.logsumexp.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
     def split(self, sections: Any, axis: int = 0) -> Any:
@@ -204,8 +217,8 @@ class AxisMethods(MoreMethods):
 
     @with_call_context
     def softmax(self, axis: int = -1) -> Any:
-        return op.softmax(self, axis=axis)
+        return op.softmax.apply(self, axis=axis)
 
     @with_call_context
     def log_softmax(self, axis: int = -1) -> Any:
-        return op.log_softmax(self, axis=axis)
+        return op.log_softmax.apply(self, axis=axis)

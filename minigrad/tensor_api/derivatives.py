@@ -229,18 +229,22 @@ def listed(tensors: Tensor | Iterable[Tensor], called: str = "backward") -> list
     """One tensor or several as a list; TypeError for a module or a function, with what to pass."""
     if isinstance(tensors, Tensor):
         return [tensors]
-    if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
-        raise TypeError(f"{called}: {describe(tensors)} is a module; pass list(model.parameters())")
-    if not hasattr(tensors, "__iter__") and callable(tensors):
-        raise TypeError(
-            f"{called}: {describe(tensors)} is a function; mg.grad and backward take what it "
-            "computed, y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
-        )
     if not hasattr(tensors, "__iter__"):
-        raise TypeError(
-            f"{called}: {describe(tensors)} is not a tensor, so no gradient leads to or from it"
-        )
+        raise _no_tensor(tensors, called)
     return list(tensors)
+
+
+def _no_tensor(x: Any, called: str) -> TypeError:
+    """The error for what is neither a tensor nor several."""
+    said = f"{called}: {describe(x)} is"
+    if hasattr(x, "parameters"):
+        return TypeError(f"{said} a module; pass list(model.parameters())")
+    if callable(x):
+        return TypeError(
+            f"{said} a function; mg.grad and backward take what it computed, y = f(x) and "
+            "mg.grad(y, x). mg.func.grad(f)(x) takes the function"
+        )
+    return TypeError(f"{said} not a tensor, so no gradient leads to or from it")
 
 
 def vertex_of(x: Any, argument: str) -> Any:
@@ -248,15 +252,20 @@ def vertex_of(x: Any, argument: str) -> Any:
     if not isinstance(x, Tensor):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
     if x.node is None:
-        if is_differentiable(x.dtype):
-            why = (
-                "; make it with requires_grad=True before the computation. A result has none if it "
-                "was computed under mg.no_grad(), from detached or from NumPy's values only"
-            )
-        else:
-            why = f", since {x.dtype} has no derivative; differentiate what is computed in floats"
-        raise ValueError(f"{argument}: a tensor {describe(x)} does not require a gradient{why}")
+        raise _no_vertex(x, argument)
     return x.node
+
+
+def _no_vertex(x: Tensor, argument: str) -> ValueError:
+    """The error for a tensor that requires no gradient."""
+    if is_differentiable(x.dtype):
+        why = (
+            "; make it with requires_grad=True before the computation. A result has none if it "
+            "was computed under mg.no_grad(), from detached or from NumPy's values only"
+        )
+    else:
+        why = f", since {x.dtype} has no derivative; differentiate what is computed in floats"
+    return ValueError(f"{argument}: a tensor {describe(x)} does not require a gradient{why}")
 
 
 def seeds_of(
@@ -284,43 +293,52 @@ def seeds_of(
 def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
     data = root._data
-    if g is None:
-        if data.size != 1:
-            raise SeedError(
-                f"{called} from a tensor of shape {root.shape} needs a gradient of that shape "
-                "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()",
-                **about(root),
-            )
-        if data.dtype.kind == "c":
-            raise SeedError(
-                f"{called} from a complex tensor, {describe(root)}, needs a gradient too: only a "
-                "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
-                "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y",
-                **about(root),
-            )
-        if type(data) is np.ndarray:
-            g = np.array(1, data.dtype, ndmin=data.ndim)  # in a third of the time of ones_like
-        else:
-            g = np.ones_like(data)
+    if g is not None:
+        g = _fitting(root, g, called)
+    elif data.size != 1 or data.dtype.kind == "c":
+        raise _no_default(root, called)
+    elif type(data) is np.ndarray:
+        g = np.array(1, data.dtype, ndmin=data.ndim)  # in a third of the time of ones_like
     else:
-        g = g if hasattr(g, "dtype") else array_module(raw(root)).asarray(g)
-        if device_of(raw(g)) != root.device:
-            raise DeviceError(
-                f"{called}: the gradient {describe(g)} is on {device_of(raw(g))}, the tensor on "
-                f"{root.device}; bring it there first, g.to({root.device!r})",
-                device=root.device, devices=(root.device, device_of(raw(g))),
-            )  # fmt: skip
-    kinds = "biufVc" if root.dtype.kind == "c" else "biufV"
-    if g.shape != data.shape or g.dtype.kind not in kinds:
-        said = "the gradient is {}, the" if g.shape != data.shape else "a gradient {} for a"
-        said = f"{called}: {said.format(describe(g))} tensor {describe(root)}"
-        raise SeedError(said, **about(root, g))
-    g = g if g.dtype == data.dtype else g.astype(root.dtype)
+        g = np.ones_like(data)
     kind = type(root) if root.level else Tensor
     at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
         return g._data if at_root_level else g
     return g if at_root_level else wrap(g, None, kind)
+
+
+def _fitting(root: Tensor, g: Any, called: str) -> Any:
+    """What the user gives as the cotangent of a root: on its device, of its shape and dtype."""
+    g = g if hasattr(g, "dtype") else array_module(raw(root)).asarray(g)
+    if device_of(raw(g)) != root.device:
+        raise DeviceError(
+            f"{called}: the gradient {describe(g)} is on {device_of(raw(g))}, the tensor on "
+            f"{root.device}; bring it there first, g.to({root.device!r})",
+            device=root.device, devices=(root.device, device_of(raw(g))),
+        )  # fmt: skip
+    kinds = "biufVc" if root.dtype.kind == "c" else "biufV"
+    if g.shape != root.shape or g.dtype.kind not in kinds:
+        said = "the gradient is {}, the" if g.shape != root.shape else "a gradient {} for a"
+        said = f"{called}: {said.format(describe(g))} tensor {describe(root)}"
+        raise SeedError(said, **about(root, g))
+    return g if g.dtype == root.dtype else g.astype(root.dtype)
+
+
+def _no_default(root: Tensor, called: str) -> SeedError:
+    """The error for a root that needs a gradient from the user: not one real number."""
+    if root.size != 1:
+        return SeedError(
+            f"{called} from a tensor of shape {root.shape} needs a gradient of that shape "
+            "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()",
+            **about(root),
+        )
+    return SeedError(
+        f"{called} from a complex tensor, {describe(root)}, needs a gradient too: only a "
+        "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
+        "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y",
+        **about(root),
+    )
 
 
 functions.register("backward", backward)

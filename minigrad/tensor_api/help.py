@@ -96,13 +96,12 @@ MissingName: Any = ()  # the class of what `stand_in` sets
 INSTEAD_OF: dict[str, str] = {}  # an option of NumPy's -> what to write, a sentence
 
 
-def refuse_out(method: str, out: Any) -> None:
-    """An error for ndarray's out=, which a method has in its place in the signature alone."""
-    if out is not None:
-        raise TypeError(
-            f"{method}: out= would write a tensor's values where no gradient can follow; "
-            "write y = ... instead"
-        )
+def refuse_out(method: str) -> None:
+    """The error for ndarray's out=, which a method has for its position in the signature alone."""
+    raise TypeError(
+        f"{method}: out= would write a tensor's values where no gradient can follow; "
+        "write y = ... instead"
+    )
 
 
 def install(**better: Any) -> None:

@@ -2,7 +2,7 @@
 
 Operators and methods keep ndarray's positional signatures; a few of PyTorch's names exist besides
 them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
-engine/registry.py says why. The operators call `apply`, the op's fast call: calling the op itself
+engine/registry.py says why. They call `apply`, the op's fast call: calling the op itself
 would do the same, but CPython calls an object with __call__ 0.1 µs slower than a function.
 """
 
@@ -153,32 +153,32 @@ class Methods(AxisMethods):
         return op.bitwise_right_shift(a, self)
 
     def __invert__(self) -> Any:
-        return op.bitwise_invert(self)
+        return op.bitwise_invert.apply(self)
 
     def __getitem__(self, index: Any) -> Any:
-        return op.getitem(self, index=index)
+        return op.getitem.apply(self, index=index)
 
     # -- ndarray's methods -------------------------------------------------------------------
 
     @property
     def T(self) -> Any:
         """mg.transpose: all axes in reverse order."""
-        return op.transpose(self)
+        return op.transpose.apply(self)
 
     @property
     def mT(self) -> Any:
         """mg.matrix_transpose: the last two axes exchanged."""
-        return op.swapaxes(self, axis1=-1, axis2=-2)
+        return op.swapaxes.apply(self, axis1=-1, axis2=-2)
 
     @property
     def real(self) -> Any:
         """mg.real of this tensor."""
-        return op.real(self)
+        return op.real.apply(self)
 
     @property
     def imag(self) -> Any:
         """mg.imag of this tensor."""
-        return op.imag(self)
+        return op.imag.apply(self)
 
     def conj(self) -> Any:
         # an array's method leaves truths what they are; np.conjugate makes them int8
@@ -197,39 +197,44 @@ class Methods(AxisMethods):
 
     @with_call_context
     def copy(self, order: str = "K") -> Any:
-        return op.copy(self, order=order) if order != "K" else op.copy(self)
+        return op.copy.apply(self, order=order) if order != "K" else op.copy(self)
 
     clone = copy
 
     @with_call_context
     def clip(self, min: Any = None, max: Any = None, out: None = None) -> Any:
-        refuse_out("clip", out)
+        if out is not None:
+            refuse_out("clip")
         return op.clip(self, min, max)
 
     @with_call_context
     def round(self, decimals: int = 0, out: None = None) -> Any:
-        refuse_out("round", out)
-        return op.round(self, decimals=decimals)
+        if out is not None:
+            refuse_out("round")
+        return op.round.apply(self, decimals=decimals)
 
     @with_call_context
     def dot(self, b: Any, out: None = None) -> Any:
-        refuse_out("dot", out)
+        if out is not None:
+            refuse_out("dot")
         return op.dot(self, b)
 
     @with_call_context
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Any:
-        refuse_out("trace", out)
+        if out is not None:
+            refuse_out("trace")
         return op.trace(self, offset=offset, axis1=axis1, axis2=axis2, dtype=dtype)
 
     @with_call_context
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return op.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
+        return op.diagonal.apply(self, offset=offset, axis1=axis1, axis2=axis2)
 
     @with_call_context
     def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
-        refuse_out("take", out)
+        if out is not None:
+            refuse_out("take")
         return op.take(self, indices, axis=axis, mode=mode)
 
     def nonzero(self) -> Any:
@@ -240,7 +245,7 @@ class Methods(AxisMethods):
     @with_call_context
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         how = {} if order == "C" else {"order": order}
-        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape, **how)
+        return op.reshape.apply(self, shape=shape[0] if len(shape) == 1 else shape, **how)
 
     @with_call_context
     def view(self, *shape: Any, order: str = "C", dtype: Any = None) -> Any:
@@ -263,20 +268,20 @@ class Methods(AxisMethods):
                 f"transpose{axes}: x has {self.ndim} axes, {self.shape}, and NumPy's transpose "
                 f"takes all of them in their new order; two are swapped by swapaxes{axes}"
             )
-        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
+        return op.transpose.apply(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
     @with_call_context
     def permute(self, *axes: Any) -> Any:
-        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
+        return op.transpose.apply(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
     @with_call_context
     def swapaxes(self, axis1: int, axis2: int) -> Any:
-        return op.swapaxes(self, axis1=axis1, axis2=axis2)
+        return op.swapaxes.apply(self, axis1=axis1, axis2=axis2)
 
     @with_call_context
     def unsqueeze(self, axis: int) -> Any:
         """mg.expand_dims: one axis of length 1 put in."""
-        return op.expand_dims(self, axis=axis)
+        return op.expand_dims.apply(self, axis=axis)
 
     @with_call_context
     def expand(self, *shape: Any) -> Any:
@@ -284,7 +289,7 @@ class Methods(AxisMethods):
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         new = len(lengths) - self.ndim  # −1 keeps an axis as it is; a new one has no length
         kept = [n if n != -1 or i < new else self.shape[i - new] for i, n in enumerate(lengths)]
-        return op.broadcast_to(self, shape=tuple(kept))
+        return op.broadcast_to.apply(self, shape=tuple(kept))
 
     # -- parts ------------------------------------------------------------------------------
 
@@ -318,40 +323,40 @@ class Methods(AxisMethods):
 
     @with_call_context
     def tril(self, k: int = 0) -> Any:
-        return op.tril(self, k=k)
+        return op.tril.apply(self, k=k)
 
     @with_call_context
     def triu(self, k: int = 0) -> Any:
-        return op.triu(self, k=k)
+        return op.triu.apply(self, k=k)
 
     # -- PyTorch's spelling of elementwise functions ------------------------------------------
 
     def exp(self) -> Any:
-        return op.exp(self)
+        return op.exp.apply(self)
 
     def log(self) -> Any:
-        return op.log(self)
+        return op.log.apply(self)
 
     def sqrt(self) -> Any:
-        return op.sqrt(self)
+        return op.sqrt.apply(self)
 
     def tanh(self) -> Any:
-        return op.tanh(self)
+        return op.tanh.apply(self)
 
     def sigmoid(self) -> Any:
-        return op.sigmoid(self)
+        return op.sigmoid.apply(self)
 
     def relu(self) -> Any:
-        return op.relu(self)
+        return op.relu.apply(self)
 
     def abs(self) -> Any:
-        return op.abs(self)
+        return op.abs.apply(self)
 
     def sin(self) -> Any:
-        return op.sin(self)
+        return op.sin.apply(self)
 
     def cos(self) -> Any:
-        return op.cos(self)
+        return op.cos.apply(self)
 
     def square(self) -> Any:
-        return op.square(self)
+        return op.square.apply(self)

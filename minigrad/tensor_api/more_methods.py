@@ -49,13 +49,14 @@ class MoreMethods:
         The first argument may also be NumPy's order, "C" or "F": x.flatten("F").
         """
         if isinstance(start, str):
-            return op.reshape(self, shape=-1, order=start.upper())
+            return op.reshape.apply(self, shape=-1, order=start.upper())
         return op.flatten(self, start=start, end=end)
 
     @with_call_context
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:
         """mg.compress(condition, self, axis)"""
-        refuse_out("compress", out)
+        if out is not None:
+            refuse_out("compress")
         return op.compress(condition, self, axis)
 
 
