@@ -2,8 +2,8 @@
 
 A code line holds a token that is neither a comment nor a docstring. A layer stands in front of none
 before it; `fast` and `courtesy` stand in front of nothing (ARCHITECTURE.md, "Seams"). The files of
-the engine are to be read in the order of READING, and each imports only files before it. The walk is
-what (a * b).sum() and its backward enter; MINIGRAD_PLAIN=1 gives that of a reader.
+the engine are to be read in the order of READING, and each imports only files before it.
+(a * b).sum() and its backward enter the walk; MINIGRAD_PLAIN=1 gives that of a reader.
 """
 
 import ast
