@@ -323,8 +323,11 @@ def _diff(options: argparse.Namespace) -> int:
     if options.runs:
         if options.also_a or options.also_b:
             return _refuse("--runs takes two programs; --also-a and --also-b go with logs")
-        with logs_of_runs(options.before, options.after, options.runs) as (before, after):
-            result = difference(before, after)
+        with logs_of_runs(options.before, options.after, options.runs) as logs:
+            for before, after in logs:
+                result = difference(before, after)
+                if result.tells_enough:
+                    break
     else:
         result = difference([options.before, *options.also_a], [options.after, *options.also_b])
     for note in result.notes:

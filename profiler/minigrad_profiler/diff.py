@@ -32,6 +32,7 @@ _LEAST_SPREAD = 0.004  # of the logarithm: runs never differ by less
 _SINGLE = 3.0  # spreads of the calls' mean beyond which one run says "slower?"
 _FROM_MEDIAN = 1.4826  # standard deviations in a median absolute deviation, for a normal spread
 _OF_MEDIAN = 1.2533  # the standard error of a median, in that of a mean
+_TOLD = 0.1  # of a row: a change that runs are to tell, or they go on
 _NOTABLE = 0.05  # of the whole: a row that may fail a comparison by itself
 
 
@@ -84,10 +85,21 @@ class Difference:
         """Whether there are enough runs for verdicts."""
         return min(self.runs) >= ENOUGH
 
+    @property
+    def tells_enough(self) -> bool:
+        """Whether each row of some weight would show a change of a tenth.
+
+        Going on while one would not makes no alarm likelier: the change itself is not looked at.
+        """
+        return all(c.noise_ns <= _TOLD * c.before_ns for c in self._weighty)
+
+    @property
+    def _weighty(self) -> list[Change]:
+        return [c for c in self.changes if c.before_ns >= _NOTABLE * self.total.before_ns]
+
     def failures(self, limit: float) -> list[Change]:
         """The total, and the rows of some weight, that are slower by more than `limit`."""
-        weighty = [c for c in self.changes if c.before_ns >= _NOTABLE * self.total.before_ns]
-        return [c for c in [self.total, *weighty] if c.calls_before and c.slower_by(limit)]
+        return [c for c in [self.total, *self._weighty] if c.calls_before and c.slower_by(limit)]
 
     def json(self) -> str:
         """Everything as a JSON text."""

@@ -92,7 +92,8 @@ def add_diff(parser: argparse.ArgumentParser) -> None:
         "--runs",
         type=count,
         metavar="N",
-        help="run both programs N times in turns, and compare those runs (5 tell a change of 15%%)",
+        help="run both programs N times in turns, up to three times as often while a row of weight "
+        "would not show a change of 10%%, and compare those runs (5 is a good number)",
     )
     add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
     add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")

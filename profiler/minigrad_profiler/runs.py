@@ -9,22 +9,34 @@ from collections.abc import Iterator
 
 from .arguments import a_script
 
+MOST = 3  # times as many runs as asked for, where those do not tell enough
+
 
 @contextlib.contextmanager
-def logs_of_runs(before: str, after: str, runs: int) -> Iterator[tuple[list[str], list[str]]]:
-    """The logs of both sides, which are gone afterwards; ValueError where a run fails.
+def logs_of_runs(
+    before: str, after: str, runs: int
+) -> Iterator[Iterator[tuple[list[str], list[str]]]]:
+    """Logs of both sides after `runs` runs, twice as many …; ValueError where a run fails.
 
-    In turns, so that a machine that becomes slower meanwhile does so for both.
+    In turns, so that a machine that becomes slower meanwhile does so for both. The logs are gone
+    when the block is left.
     """
     a_script(before)
     a_script(after)
     with tempfile.TemporaryDirectory() as folder:
-        logs: tuple[list[str], list[str]] = ([], [])
-        for number in range(runs):
-            sides = ((0, before), (1, after))
-            for side, script in sides if number % 2 == 0 else sides[::-1]:
-                logs[side].append(_run(script, os.path.join(folder, f"{side}-{number}.jsonl")))
-        yield logs
+        yield _in_turns(before, after, runs, folder)
+
+
+def _in_turns(
+    before: str, after: str, runs: int, folder: str
+) -> Iterator[tuple[list[str], list[str]]]:
+    logs: tuple[list[str], list[str]] = ([], [])
+    for number in range(MOST * runs):
+        sides = ((0, before), (1, after))
+        for side, script in sides if number % 2 == 0 else sides[::-1]:
+            logs[side].append(_run(script, os.path.join(folder, f"{side}-{number}.jsonl")))
+        if (number + 1) % runs == 0:
+            yield logs
 
 
 def _run(script: str, log: str) -> str:
