@@ -1,7 +1,10 @@
 """Which steps of a run are recorded: some are skipped, some recorded and dropped, some kept."""
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from ..modes import scopes
 
 
 class Schedule(NamedTuple):
@@ -45,6 +48,44 @@ def schedule_of(given: Any) -> Schedule | None:
             "0 on, active at least 1; repeat 0 means until the end"
         )
     return schedule
+
+
+def schedule_from(text: str) -> Schedule:
+    """The schedule in a text, "wait,warmup,active" or "wait,warmup,active,repeat"."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (3, 4):
+        raise ValueError(f"{text!r} is not wait,warmup,active or wait,warmup,active,repeat")
+    schedule = schedule_of(numbers)
+    assert schedule is not None
+    return schedule
+
+
+class OptimizerSteps:
+    """Calls step() after each step of the program's first optimizer: it ends a step of training.
+
+    For programs that call no step() themselves. Others of its optimizers step along.
+    """
+
+    def __init__(self, step: Callable[[], Any]):
+        self._step = step
+        self._first: weakref.ref | None = None
+        scopes.ended += (self._ended,)
+
+    def _ended(self, what: str, subject: Any) -> None:
+        if what != "optimizer":
+            return
+        first = None if self._first is None else self._first()
+        if first is None:
+            self._first = weakref.ref(subject)
+        if first is None or first is subject:
+            self._step()
+
+    def stop(self) -> None:
+        """Call it no more."""
+        scopes.ended = tuple([other for other in scopes.ended if other != self._ended])
 
 
 def _sensible(schedule: Schedule) -> bool:

@@ -11,6 +11,7 @@ from .graph_dump import no_graph_file
 from .outputs import FROM_LOG, SUFFIXES, format_of
 from .profile import profile
 from .recorder import record_backward
+from .schedule import OptimizerSteps, Schedule, schedule_from
 from .variables import complain, complain_of_misspelt, number, switch
 
 
@@ -43,6 +44,7 @@ def start_switches() -> None:
             f"MINIGRAD_PROFILE_FORMAT={','.join(wanted)} needs a file: set MINIGRAD_PROFILE_OUT"
         )
         wanted = [name for name in wanted if name not in FROM_LOG] or ["table"]
+    schedule = _schedule(os.environ.get("MINIGRAD_PROFILE_SCHEDULE", ""))
     shortest = number("MINIGRAD_PROFILE_MIN_US", float, 0.0, "a number of microseconds", 1e15)
     prof = profile(
         memory=bool(memory),
@@ -50,6 +52,7 @@ def start_switches() -> None:
         sync=bool(sync),
         device=_device_times(),
         stack=stack,
+        schedule=schedule,
         every=every,
         out=out,
         format=wanted,
@@ -57,6 +60,8 @@ def start_switches() -> None:
         max_events=number("MINIGRAD_PROFILE_MAX_EVENTS", int, 0, "a number of events, 0 or more"),
     )
     prof.__enter__()
+    if schedule is not None:
+        OptimizerSteps(prof.step)
     atexit.register(prof.__exit__)
 
 
@@ -73,6 +78,14 @@ def _of_this_process(path: str) -> str:
     folder, name = os.path.split(path)
     stem, dot, endings = name[1:].partition(".")
     return os.path.join(folder, f"{name[:1]}{stem}.process-{os.getpid()}{dot}{endings}")
+
+
+def _schedule(text: str) -> Schedule | None:
+    try:
+        return schedule_from(text) if text else None
+    except ValueError as error:
+        complain(f"MINIGRAD_PROFILE_SCHEDULE is ignored: {error}")
+        return None
 
 
 def _device_times() -> bool:

@@ -28,6 +28,9 @@ class span:
             tell("marked", self.what, self.name, self.t0, perf_counter_ns(), self.subject)
 
 
+ended: tuple[Callable[[str, Any], Any], ...] = ()  # told of each such call, whoever listens
+
+
 def spanned(what: str) -> Callable[[Callable], Callable]:
     """Decorator of a method: each call is reported as a span with the class's name."""
 
@@ -35,9 +38,13 @@ def spanned(what: str) -> Callable[[Callable], Callable]:
         @functools.wraps(fn)
         def told(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not events.listeners:
-                return fn(self, *args, **kwargs)
-            with span(what, type(self).__name__, self):
-                return fn(self, *args, **kwargs)
+                result = fn(self, *args, **kwargs)
+            else:
+                with span(what, type(self).__name__, self):
+                    result = fn(self, *args, **kwargs)
+            for hear in ended:
+                hear(what, self)
+            return result
 
         return told
 

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
+from minigrad.instrument.schedule import Schedule, schedule_from
 from minigrad.instrument.terminal import count
 
 
@@ -20,6 +21,14 @@ def microseconds(text: str) -> float:
     if not 0 <= value < 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds")
     return value
+
+
+def schedule(text: str) -> Schedule:
+    """1,1,3: which steps to record."""
+    try:
+        return schedule_from(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def percent(text: str) -> float:

@@ -257,7 +257,7 @@ def _run(options: argparse.Namespace) -> int:
             options.script, options.args, log, finished, _live(options) if options.live else None,
             min_us=options.min_us, max_events=options.max_events, stack=options.stack,
             memory=_needs_memory(options), sync=options.sync,
-            device=options.device,
+            device=options.device, schedule=options.schedule,
         )  # fmt: skip
     except CannotOpen as error:
         return _refuse(str(error))

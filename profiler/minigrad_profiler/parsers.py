@@ -4,7 +4,7 @@ import argparse
 
 from minigrad.instrument.terminal import columns, count
 
-from .arguments import columns_wide, microseconds, percent
+from .arguments import columns_wide, microseconds, percent, schedule
 from .view import BY, SORT
 
 WRITERS: dict[str, str] = {  # the one that needs more of a log than the others do comes first
@@ -44,6 +44,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="also write a report for a browser; records memory too")
     add("--stack", type=count, default=0, metavar="N", help="keep N frames of the callers")
     add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
+    add(
+        "--schedule",
+        type=schedule,
+        metavar="W,U,A[,N]",
+        help="skip W steps, hear and forget U, record A; N times (default: until the end). A step "
+        "ends with a step of the first optimizer",
+    )
     add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
     add("--quiet", action="store_true", help="say nothing when the script has ended")

@@ -19,6 +19,7 @@ from minigrad.backends.sites import outermost
 from minigrad.errors import FormatError
 from minigrad.instrument.event_log import event_log
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.schedule import OptimizerSteps
 
 
 class CannotOpen(Exception):
@@ -60,6 +61,8 @@ def run_script(
             finished(log.place, count, log.dropped, log.failed)
 
     atexit.register(close)
+    if log.schedule is not None:
+        OptimizerSteps(log.step)
     _hide_own_frames()
     path = os.path.abspath(script)
     main = types.ModuleType("__main__")

@@ -278,3 +278,18 @@ def test_a_format_that_shows_memory_records_it(tmp_path, name):
     assert done.stderr.endswith(" events in made\n")
     assert sorted(os.listdir(tmp_path)) == ["made", "script.py"]
     assert '"memory":null' not in (tmp_path / "made").read_text(encoding="utf-8").replace(" ", "")
+
+
+def test_a_schedule_records_some_steps_of_an_unchanged_script(tmp_path):
+    code = (
+        "import minigrad as mg\n"
+        "model = mg.nn.Linear(2, 2)\n"
+        "optimizer = mg.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(8):\n"
+        "    model(mg.ones((1, 2))).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "script.py").write_text(code)
+    start(tmp_path, "-m", "minigrad_profiler", "run", "--schedule", "2,1,3,1", "script.py")
+    found = events(tmp_path, "minigrad-profile.jsonl")
+    assert [event.kind for event in found].count("pass") == 3
