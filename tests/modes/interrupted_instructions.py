@@ -286,4 +286,6 @@ def put_back(before):
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or AT_EVERY_INSTRUCTION
+    # Python 3.12.1 traces instructions from the second time on
+    traced(AT_EVERY_INSTRUCTION["no_grad"], lambda frame: None)
     json.dump({name: left_on(AT_EVERY_INSTRUCTION[name]) for name in chosen}, sys.stdout)
