@@ -119,6 +119,7 @@ def still(browser: Browser) -> None:
     draw = [
         [scalars, "scalars.svg", "--title", "loss = tanh(d) d + a, d = a b + c"],
         [digits, "convnet.svg", "--title", "Digits convnet", "--heat", "flops"],
+        [scalars, "backward.svg", "--title", "its backward", "--backward"],
         [deep, "repeats.svg", "--title", "Six blocks", "--fold-repeats"],
     ]
     for dump, name, *options in draw:

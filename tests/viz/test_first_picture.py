@@ -184,3 +184,9 @@ def test_what_stands_around_a_scope_keeps_its_order_when_it_opens_or_folds(recor
             scope,
         )
         assert kept
+
+
+def test_while_stepping_no_source_line_hides_its_ops(recorded, open_page):
+    page = open_page(recorded("expression"), depth=None, size=(1280, 800), mode="step")
+    titles = page.locator("#stage svg .title").all_text_contents()
+    assert {"e = sub", "f = pow", "relu"} <= set(titles)

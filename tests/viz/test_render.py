@@ -8,6 +8,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
+from minigrad_viz import dot
 from minigrad_viz.mermaid import fits_mermaid
 from minigrad_viz.reader import graph_from
 from minigrad_viz.render import Options, render
@@ -176,3 +177,15 @@ def test_mermaid_folds_until_its_own_limits_hold(dumps, count):
     assert fits_mermaid(drawing.data) and not any("Mermaid" in note for note in drawing.notes)
     whole = render(graph, Options(format="mmd", max_nodes=0))
     assert not fits_mermaid(whole.data) and any("Mermaid" in note for note in whole.notes)
+
+
+def test_each_line_of_a_png_lies_inside_its_box(dumps, picture):
+    dump = dumps.Dump()
+    long = dump.op("cross_entropy_index", (), dump.leaf((3,), name="images of a long name"))
+    drawn = picture(dump.done(long))
+    layout = drawn.layout()
+    for at, box in enumerate(drawn.boxes):
+        attributes = dot._box(box, at, layout)
+        size = float(attributes["fontsize"]) / 0.75
+        widest = max(text_width(line, size) for line in (dot.signed_title(box), *box.lines))
+        assert widest <= float(attributes["width"]) * 96

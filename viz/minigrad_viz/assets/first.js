@@ -22,7 +22,8 @@ function zoomToFit({ width, height }) {
 // What is folded, and how tightly levels wrap: levels open, one by one, as long as all can be read,
 // then only what holds most of the graph.
 function readableFolding(room) {
-  const closed = new Set(groupNames());
+  const isLine = ({ soft, kind }) => soft && kind === "line"; // while stepping each op is seen
+  const closed = new Set(groupNames((group) => !room || !isLine(group)));
   let best = { closed, inner: 1, zoom: DETAIL };
   if (!pageSpace()) return best;
   let scene = buildScene(closed, room, pageSpace());
