@@ -10,7 +10,7 @@ import numpy as np
 from .device import On, require_gpu, resolve
 from .leaving import left_always
 from .philox import DeviceGenerator
-from .rng_replay import Draws, Noted, Repeated, Shared, State
+from .rng_replay import RecordingSource, ReplayingSource, SharedSource, State, ThreadGenerator
 from .threads import Local
 
 _generator = np.random.default_rng()
@@ -20,7 +20,7 @@ _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn 
 
 
 class _Here(Local):
-    draws: Draws | None = None  # what this thread draws from in place of the host's generator
+    draws: ThreadGenerator | None = None  # what this thread draws from instead of the host's
     own: Any = None  # .generator: what this thread has as the host's generator
 
 
@@ -113,14 +113,14 @@ def set_state(state: dict[str, Any]) -> None:
         found.seed, found.used = _waiting.pop(number, (_seed_of(number), 0))
 
 
-def _shared() -> Shared:
-    return Shared(_base)
+def _shared() -> SharedSource:
+    return SharedSource(_base)
 
 
 class _drawing:
     """Inside, this thread draws from `draws` in place of the host's generator."""
 
-    def __init__(self, draws: Draws | None):
+    def __init__(self, draws: ThreadGenerator | None):
         self.before, self.draws = _here.draws, draws
 
     def __enter__(self) -> Any:
@@ -131,13 +131,13 @@ class _drawing:
         _here.draws = self.before
 
 
-class noted(_drawing):
-    """Inside, what this thread draws from the host's generator is noted; gives the list."""
+class recorded(_drawing):
+    """Inside, what this thread draws from the host's generator is recorded; gives the list."""
 
     def __init__(self) -> None:
         before = _here.draws
-        self.source = Noted(_shared() if before is None else before.source)
-        super().__init__(Draws(self.source))
+        self.source = RecordingSource(_shared() if before is None else before.source)
+        super().__init__(ThreadGenerator(self.source))
 
     def __enter__(self) -> list[State]:
         super().__enter__()
@@ -145,19 +145,19 @@ class noted(_drawing):
 
 
 class apart(_drawing):
-    """Inside, nothing is noted: for what is drawn the first time only (weights of a lazy layer)."""
+    """Inside, no draw is recorded: for what is drawn but once (the weights of a lazy layer)."""
 
     def __init__(self) -> None:
         super().__init__(None)
 
 
-class repeated(_drawing):
-    """Inside, this thread draws again what was noted. The host's generator stays as it is, also
-    where a seed is set inside.
+class replayed(_drawing):
+    """Inside, this thread replays the draws that were recorded. The host's generator stays as it
+    is, also where a seed is set inside.
     """
 
     def __init__(self, states: list[State]):
-        super().__init__(Draws(Repeated(states, _shared())))
+        super().__init__(ThreadGenerator(ReplayingSource(states, _shared())))
         self.generator = _generator
 
     @left_always(lambda block: _here.draws is block.draws)

@@ -1,7 +1,7 @@
-"""A thread's random numbers, noted as it draws them from the host's generator, and drawn again.
+"""A thread's random numbers, recorded as it draws them from the host's generator, and replayed.
 
-Threads share the generator. What another one draws in between changes neither what this one notes
-nor what it gets again, and drawing again takes nothing from the generator.
+Threads share the generator. What another one draws in between changes neither what this one records
+nor what it gets again, and a replay takes nothing from the generator.
 """
 
 import copy
@@ -13,13 +13,13 @@ import numpy as np
 State = Any  # of a bit generator
 
 
-class Draws:
+class ThreadGenerator:
     """In place of a Generator: each call of one of its methods is a draw from `source`."""
 
     def __init__(self, source: Any):
         self.source = source
 
-    def __copy__(self) -> "Draws":
+    def __copy__(self) -> "ThreadGenerator":
         return self  # copy.copy of a Generator draws from the same numbers, too
 
     def __deepcopy__(self, memo: dict) -> np.random.Generator:
@@ -51,7 +51,7 @@ class Draws:
         return drawn
 
 
-class Shared:
+class SharedSource:
     """Draws from the generator that all threads share; `generator()` says which it is now."""
 
     def __init__(self, generator: Callable[[], np.random.Generator]):
@@ -80,7 +80,7 @@ class Shared:
         return state, y
 
 
-class Noted:
+class RecordingSource:
     """Draws from `below`, and keeps in `states` where that was before each draw."""
 
     def __init__(self, below: Any):
@@ -89,7 +89,7 @@ class Noted:
         self.state = below.state
 
     def spawn(self, n: int) -> list[np.random.Generator]:
-        """Children, noted as they are before they draw."""
+        """Children, recorded as they are before they draw."""
         children = self.below.spawn(n)
         self.states.append(copy.deepcopy(children))
         return children
@@ -101,13 +101,13 @@ class Noted:
         return state, y
 
 
-class Repeated:
-    """The draws whose states were noted, in their order; further ones are from `below`.
+class ReplayingSource:
+    """The draws whose states were recorded, in their order; further ones are from `below`.
 
-    So one that an interrupt has left in force does not go on repeating.
+    So one that an interrupt has left in force does not go on replaying.
     """
 
-    def __init__(self, states: list[State], below: Shared):
+    def __init__(self, states: list[State], below: SharedSource):
         self.states, self.below, self.generator = states, below, below.generator
         self.own = np.random.Generator(np.random.PCG64(0))
         self.used = 0
@@ -118,7 +118,7 @@ class Repeated:
         return state if isinstance(state, dict) else self.below.state()
 
     def spawn(self, n: int) -> list[np.random.Generator]:
-        """The children that were noted, as they were."""
+        """The children that were recorded, as they were."""
         if self.used >= len(self.states):
             return self.below.spawn(n)
         children = copy.deepcopy(self.states[self.used])

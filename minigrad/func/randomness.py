@@ -14,12 +14,12 @@ from ..ops.batching import full
 POLICIES = ("error", "different", "same")
 
 
-class Draws:
+class RandomPolicy:
     """The policy of one vmap that runs; `outer` is that of the vmap around it, or None."""
 
     __slots__ = ("kind", "outer", "policy", "size")
 
-    def __init__(self, kind: type, policy: str, size: int, outer: "Draws | None"):
+    def __init__(self, kind: type, policy: str, size: int, outer: "RandomPolicy | None"):
         self.kind, self.policy, self.size, self.outer = kind, policy, size, outer
 
     def __call__(self, make: Callable[[tuple], Any], shape: tuple) -> Any:
@@ -39,14 +39,14 @@ def _refused(what: str) -> TransformError:
     )
 
 
-class draws:
+class random_policy:
     """The policy of the vmap whose tensors are of this kind, while it runs."""
 
     __slots__ = ("inside", "outer")
 
     def __init__(self, kind: type, policy: str, size: int):
         self.outer = modes.state.randomness
-        self.inside = Draws(kind, policy, size, self.outer)
+        self.inside = RandomPolicy(kind, policy, size, self.outer)
 
     def __enter__(self) -> None:
         modes.state.randomness = self.inside

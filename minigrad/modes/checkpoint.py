@@ -98,7 +98,7 @@ def checkpoint(
         fn, args, kwargs, second, early_stop=early_stop if chosen is None else chosen,
         compares=determinism_check == "default", debug=debug,
     )  # fmt: skip
-    with Recorder(frame), random.noted() as frame.draws, first:
+    with Recorder(frame), random.recorded() as frame.draws, first:
         result = fn(*args, **kwargs)
     frame.is_complete = True
     return result

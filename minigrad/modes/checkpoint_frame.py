@@ -81,7 +81,7 @@ class Frame:
         if last is None and not self.is_complete:
             last = len(self.trace) - 1
         collector = Collector(self, last)
-        with _as_at(self, collector), random.repeated(self.draws):
+        with _as_at(self, collector), random.replayed(self.draws):
             try:
                 args, kwargs = _as_it_is(self.args), _as_it_is(self.kwargs)  # fn may change them
                 with self.context:
@@ -263,7 +263,7 @@ class _as_at:
 
 
 def _of_devices() -> dict:
-    """The states of the GPUs' generators; for the host's see random.noted."""
+    """The states of the GPUs' generators; for the host's see random.recorded."""
     states = random.get_state()
     del states["host"]
     return states

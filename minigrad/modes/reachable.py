@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.philox import DeviceGenerator
-from ..backends.rng_replay import Draws
+from ..backends.rng_replay import ThreadGenerator
 from ..tensor_api.tensor import Tensor
 
 _MOST = 20_000  # objects looked at; a function that reaches more is not looked through further
 _LONG = 1000  # items of a container; longer ones hold data
 _PLAIN = (
-    Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None), CodeType, Draws,
+    Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None), CodeType,
+    ThreadGenerator,
 )  # fmt: skip
 _CLOSED = {
     "minigrad", "numpy", "scipy", "cupy", "torch", "jax", "matplotlib", "pandas", "numba", "pytest",
