@@ -93,15 +93,15 @@ for name, value in baselines.items():
 #
 # ## Attention
 #
-# At each position (a *place* in the code) the model holds a vector. Attention lets a place collect
-# from earlier ones: each place asks a question $q$ (the *query*), and every place offers a key $k$
-# and a value $v$, all linear maps of its vector. The answer is a mean of the values, weighted by
-# how well the keys fit the query:
+# At each position the model holds a vector. Attention lets a position collect from earlier ones:
+# each position asks a question $q$ (the *query*), and every position offers a key $k$ and a value
+# $v$, all linear maps of its vector. The answer is a mean of the values, weighted by how well the
+# keys fit the query:
 #
 # $$ P = \mathrm{softmax}\left(\frac{q k^\top}{\sqrt d}\right), \qquad y = P v . $$
 #
-# *Causal*: place $i$ may look at the places $0 \dots i$ only, for what comes later is what it has
-# to guess. The scores of later places become $-\infty$, and $e^{-\infty} = 0$. In minigrad's
+# *Causal*: position $i$ may look at the positions $0 \dots i$ only, for what comes later is what it
+# has to guess. The scores of later positions become $-\infty$, and $e^{-\infty} = 0$. In minigrad's
 # source, in the words of other ops (a layer without masks of its own takes both steps as one op,
 # `self_attention`, which writes its products where they are read):
 
@@ -110,8 +110,8 @@ print(inspect.getsource(words.probabilities))
 print(inspect.getsource(words.visible))
 
 # %% [markdown]
-# A **block** is attention, then a small network at each place, both *added* to what was there, so
-# that a stack of blocks starts close to the identity and gradients reach the first block
+# A **block** is attention, then a small network at each position, both *added* to what was there,
+# so that a stack of blocks starts close to the identity and gradients reach the first block
 # unhindered:
 
 # %%
@@ -121,7 +121,7 @@ print(inspect.getsource(nn.TransformerEncoderLayer._feed))
 # %% [markdown]
 # ## The model
 #
-# A vector for each character plus a vector for each place (the *embeddings*), the blocks, and a
+# A vector for each character plus a vector for each position (the *embeddings*), the blocks, and a
 # linear map to one number per character (the logits).
 
 # %%
@@ -129,11 +129,11 @@ CONTEXT, WIDTH, HEADS, BLOCKS = 64, 128, 4, 2
 
 
 class Writer(nn.Module):
-    """Characters (n, t) to logits (n, t, SYMBOLS): of each place, what may come next."""
+    """Characters (n, t) to logits (n, t, SYMBOLS): of each position, what may come next."""
 
     def __init__(self):
         self.characters = nn.Embedding(SYMBOLS, WIDTH)
-        self.places = nn.Embedding(CONTEXT, WIDTH)
+        self.positions = nn.Embedding(CONTEXT, WIDTH)
         self.blocks = nn.ModuleList(
             nn.TransformerEncoderLayer(
                 WIDTH, HEADS, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True
@@ -142,11 +142,11 @@ class Writer(nn.Module):
         )
         self.norm = nn.LayerNorm(WIDTH)
         self.out = nn.Linear(WIDTH, SYMBOLS, bias=False)
-        for table in (self.characters, self.places):
+        for table in (self.characters, self.positions):
             nn.init.normal_(table.weight, 0.0, 0.02)
 
     def forward(self, x):
-        x = self.characters(x) + self.places(mg.arange(x.shape[1]))
+        x = self.characters(x) + self.positions(mg.arange(x.shape[1]))
         for block in self.blocks:
             x = block(x, is_causal=True)
         return self.out(self.norm(x))
@@ -192,14 +192,14 @@ print(write("Ham.\n", 150))
 # %% [markdown]
 # ## Training
 #
-# A batch is 16 windows from random places of the text. One window teaches 64 lessons at once: at
-# each of its places the next character is known. The rate rises at first and then falls to zero;
+# A batch is 16 windows from random positions of the text. One window teaches 64 lessons at once: at
+# each of its positions the next character is known. The rate rises at first and then falls to zero;
 # the norm of the gradient is limited, which catches the occasional wild batch.
 
 
 # %%
 def windows(source, n):
-    """n windows from random places: characters (n, CONTEXT), and for each the next one."""
+    """n windows from random positions: characters (n, CONTEXT), and for each the next one."""
     starts = rng.integers(0, len(source) - CONTEXT, n)
     taken = source[starts[:, None] + np.arange(CONTEXT + 1)]
     return taken[:, :-1], taken[:, 1:]
@@ -271,7 +271,7 @@ figure.tight_layout()
 
 # %% [markdown]
 # The curve passes the baselines one after the other: first frequencies, then pairs, where it slows
-# down (up to there a place need not look at others; pairs are easy). Then the heads begin to
+# down (up to there a position need not look at others; pairs are easy). Then the heads begin to
 # look back, and it falls below what counting triples gives.
 
 # %%
@@ -311,19 +311,19 @@ assert model_words > 0.5 and share_of_words(shuffled) < 0.45
 # %% [markdown]
 # ## What does it look at?
 #
-# `MultiheadAttention` returns its weights $P$ if asked. Row $i$ of a picture says where place $i$
-# looks; the triangle above the diagonal is the future, and empty.
+# `MultiheadAttention` returns its weights $P$ if asked. Row $i$ of a picture says where position
+# $i$ looks; the triangle above the diagonal is the future, and empty.
 
 # %%
 line = "Ham.\nTo be, or not to be, that is the"
 x = mg.tensor([[number_of[c] for c in line]])
 maps = []
 with mg.no_grad():
-    h = model.characters(x) + model.places(mg.arange(x.shape[1]))
+    h = model.characters(x) + model.positions(mg.arange(x.shape[1]))
     for block in model.blocks:
         n = block.norm1(h)
         _, p = block.self_attn(n, n, n, is_causal=True, average_attn_weights=False)
-        maps.append(p.numpy()[0])  # (heads, place that looks, place that is looked at)
+        maps.append(p.numpy()[0])  # (heads, position that looks, position that is looked at)
         h = block(h, is_causal=True)
 
 figure, axes = plt.subplots(BLOCKS, HEADS, figsize=(8.4, 4.6))
@@ -343,11 +343,11 @@ for p in maps:
 # How far back does each head look, on the mean? Nobody told the heads to divide the work. In the
 # saved run one head of the first block has learned to look at almost exactly the character before,
 # which is what the table of pairs does; in the second block some columns are dark: a line break or
-# a comma that many later places look back to.
+# a comma that many later positions look back to.
 
 # %%
-place = np.arange(len(line))
-back = place[:, None] - place
+position = np.arange(len(line))
+back = position[:, None] - position
 for i, p in enumerate(maps):
     means = (p * back).sum(axis=-1)[:, 8:].mean(axis=-1)
     print(f"block {i + 1}: characters back, head by head", np.round(means, 1))
@@ -372,18 +372,18 @@ assert write("Ham.\n", 500) == after_training
 #
 # 1. Sample with temperature 0.3 and 1.5. Which one repeats itself? Measure: the mean entropy of the
 #    distributions that are drawn from.
-# 2. The loss is a mean over all 64 places. Where in the window is it largest, and why?
-# 3. Leave out the vectors of the places (set them to zero) in the trained model. What happens to
+# 2. The loss is a mean over all 64 positions. Where in the window is it largest, and why?
+# 3. Leave out the vectors of the positions (set them to zero) in the trained model. What happens to
 #    the held-out loss?
 # 4. Without a mask, attention does not know any order: permute the characters of the input, and the
-#    outputs are permuted alike, if the places' vectors are zero. Show it on `block.self_attn`.
+#    outputs are permuted alike, if the positions' vectors are zero. Show it on `block.self_attn`.
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 x, y = fixed
 with mg.no_grad():
     logits = model(mg.tensor(x))
-    by_place = mg.cross_entropy(logits.reshape(-1, SYMBOLS), y.reshape(-1), reduction="none")
-by_place = by_place.numpy().reshape(y.shape).mean(axis=0)
+    by_position = mg.cross_entropy(logits.reshape(-1, SYMBOLS), y.reshape(-1), reduction="none")
+by_position = by_position.numpy().reshape(y.shape).mean(axis=0)
 
 
 # 1. Low temperature: low entropy, the same few words again and again.
@@ -398,16 +398,16 @@ repeated = write("Ham.\n", 800, temperature=0.3).split()
 varied = write("Ham.\n", 800, temperature=1.5).split()
 assert len(set(repeated)) / len(repeated) < len(set(varied)) / len(varied)
 
-# 2. At the first place: it knows one character only, and does about as well as pairs.
-assert by_place.argmax() < 3 and by_place[0] > by_place[16:].mean() + 0.3
-assert abs(by_place[0] - baselines["pairs"]) < 0.5
+# 2. At the first position: it knows one character only, and does about as well as pairs.
+assert by_position.argmax() < 3 and by_position[0] > by_position[16:].mean() + 0.3
+assert abs(by_position[0] - baselines["pairs"]) < 0.5
 
 # 3. It rises a lot: near and far can no longer be told apart.
-kept = model.places.weight.numpy().copy()
+kept = model.positions.weight.numpy().copy()
 with mg.no_grad():
-    model.places.weight.zero_()
+    model.positions.weight.zero_()
     without = held_out_loss()
-    model.places.weight.copy_(mg.tensor(kept))
+    model.positions.weight.copy_(mg.tensor(kept))
 assert without > held_out_loss() + 0.3 and held_out_loss() == checks[STEPS]
 
 # 4. Queries, keys and values are the same for the same character, and a mean has no order.

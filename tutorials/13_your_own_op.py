@@ -215,7 +215,7 @@ def gated_sum(a, x):
 
 
 def later(y):
-    """y one step later: y_{t−1} in place t, and 0 at the start."""
+    """y one step later: y_{t−1} at position t, and 0 at the start."""
     return np.concatenate([np.zeros_like(y[..., :1]), y[..., :-1]], axis=-1)
 
 
@@ -379,8 +379,9 @@ print(inspect.getsource(custom.Function.apply))
 #
 # The loop over time is slow in Python. Composition helps: two steps $y \mapsto a y + x$ and $y
 # \mapsto a' y + x'$ in a row are one step $y \mapsto (a a') y + (a' x + x')$. So first let every
-# place hold the composition of 2 steps, then of 4, of 8: after $\log_2 T$ rounds each place holds
-# all steps before it (Hillis and Steele, 1986). That is more arithmetic, in far fewer NumPy calls.
+# position hold the composition of 2 steps, then of 4, of 8: after $\log_2 T$ rounds each position
+# holds all steps before it (Hillis and Steele, 1986). That is more arithmetic, in far fewer NumPy
+# calls.
 #
 # `implementation` gives an op another forward for one device; the rules stay what they are. The
 # words are NumPy's, which CuPy's arrays answer too, so the same function may serve the GPU.
