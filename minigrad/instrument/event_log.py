@@ -130,7 +130,7 @@ class event_log:
         self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
             "pid": os.getpid(),
-            "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+            "program": _program(),
             "base_ns": self._base,
             "base_unix_ns": time.time_ns(),
             "min_ns": self.min_ns,
@@ -265,6 +265,10 @@ class event_log:
         """The file that holds what was written."""
         return self._writer.place
 
+    def rename(self, path: str) -> None:
+        """Let the finished log take another name than it was opened for."""
+        self._writer.rename(path)
+
     # -- listening -------------------------------------------------------------------------------
 
     @property
@@ -365,6 +369,13 @@ def _in_forked_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def _program() -> str:
+    """The name of the program that runs; of a package that does, the package's."""
+    path = sys.argv[0] if sys.argv else ""
+    folder, name = os.path.split(path)
+    return os.path.basename(folder) if name == "__main__.py" and folder else name
 
 
 def _forget(event: tuple) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import FormatError
 from ..version import __version__
-from .reading import opened
+from .reading import DAMAGED, opened
 from .records import (
     DEFINITIONS,
     MAX_NAME,
@@ -133,6 +133,8 @@ def read_graph(path: str, max_bytes: int = MAX_GRAPH_BYTES) -> dict[str, Any]:
     try:
         with opened(path) as file:
             data = file.read(max_bytes + 1)
+    except DAMAGED:
+        raise FormatError(f"{path}: what is compressed in it is damaged or cut off") from None
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     if len(data) > max_bytes:
@@ -269,7 +271,10 @@ class EventReader:
         return f"{self.path}, line {number}"
 
     def _line(self, number: int, events: int = 0) -> dict[str, Any]:
-        line = self._file.readline(MAX_LINE_BYTES + 1)
+        try:
+            line = self._file.readline(MAX_LINE_BYTES + 1)
+        except DAMAGED:  # the rest of a compressed file: as of one that was cut off
+            line = b""
         if len(line) > MAX_LINE_BYTES:
             raise FormatError(f"{self._at(number)}: longer than {MAX_LINE_BYTES:,} bytes")
         if not line.endswith(b"\n"):

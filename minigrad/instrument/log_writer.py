@@ -51,6 +51,12 @@ class LogWriter:
         self.place = self.file.place
         self.file.write(json_text(header) + "\n" + self.lines.first_thread())
 
+    def rename(self, path: str) -> None:
+        """Let the file take another name when it is whole."""
+        self.path = path
+        if self.file is not None:
+            self.file.rename(path)
+
     def discard(self) -> None:
         """Leave no file."""
         file, self.file = self.file, None

@@ -2,25 +2,33 @@
 
 import contextlib
 import errno
+import gzip
 import hashlib
 import os
 import stat
 import threading
-from typing import BinaryIO
+import zlib
+from typing import BinaryIO, cast
 
 PATIENCE = 5.0  # seconds
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)  # what reading a compressed file may raise
 MOST_SOURCE = 1 << 20  # bytes of a program's file
 
 
 def opened(path: str | os.PathLike) -> BinaryIO:
-    """The file, opened for reading bytes; OSError where that cannot be.
+    """The file, opened for reading bytes, decompressed; OSError where that cannot be.
 
     Of a named pipe, `open` waits for somebody who opens it for writing. If nobody does within
     PATIENCE that is an OSError too: a command should not wait for ever for a file that was only
     named by mistake.
     """
     if not _is_pipe(path):
-        return open(path, "rb")
+        file = open(path, "rb")
+        if file.read(2) == b"\x1f\x8b":
+            file.close()
+            return cast(BinaryIO, gzip.open(path))
+        file.seek(0)
+        return file
     in_vain = threading.Event()
 
     def stop_waiting() -> None:

@@ -5,10 +5,12 @@ written into: its name is never given to a file.
 """
 
 import contextlib
+import gzip
+import io
 import os
 import stat
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 from ..backends import unfinished
 from ..backends.leaving import contextmanager
@@ -24,7 +26,10 @@ def write_whole(path: str, text: str) -> None:
 
 @contextmanager
 def written_whole(path: str) -> Iterator[TextIO]:
-    """A file to write to, which takes its name only when the block ends without an error."""
+    """A file to write to, which takes its name only when the block ends without an error.
+
+    What ends in .gz is compressed.
+    """
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         try:
@@ -37,9 +42,10 @@ def written_whole(path: str) -> Iterator[TextIO]:
     target = os.path.realpath(path)
     partial = unfinished.name_for(target, tail=".partial")
     try:
-        with open(unfinished.create(partial), "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
+        with open(unfinished.create(partial), "wb") as raw:
+            with _text(raw, path) as file:
+                yield file
+            raw.flush()
             if os.name != "nt":  # named while it is locked: nobody takes it for abandoned
                 _give_name(partial, target, mode)
         if os.name == "nt":
@@ -100,6 +106,11 @@ class GrowingFile:
         self._file.flush()
         return os.fstat(self._file.fileno()).st_size
 
+    def rename(self, path: str) -> None:
+        """Take this name at `finish`; a device or a pipe has none."""
+        if self._partial is not None:
+            self._path, self._mode = os.path.realpath(path), _mode(path)
+
     def finish(self) -> None:
         """Give the file its name; call it again where Ctrl-C has come meanwhile."""
         again, self._finishing = self._finishing, True
@@ -139,6 +150,18 @@ class GrowingFile:
         """Let go of the file, as it is."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+@contextlib.contextmanager
+def _text(raw: Any, path: str) -> Iterator[TextIO]:
+    """What texts are written to, for bytes in `raw`."""
+    if os.fspath(path).endswith(".gz"):
+        with gzip.open(raw, "wt", encoding="utf-8") as file:
+            yield file
+        return
+    file = io.TextIOWrapper(raw, "utf-8", write_through=True)
+    yield file
+    file.detach()
 
 
 def _open_partial(path: str) -> tuple[str, int]:

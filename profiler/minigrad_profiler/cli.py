@@ -208,7 +208,8 @@ _MISPLACED = {"--html", "--memory", "--stack", "--live", "--sync", "--min-us", "
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        a_script(options.script)
+        if not options.module:
+            a_script(options.script)
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
         in_a_folder(options.html)
@@ -254,7 +255,8 @@ def _run(options: argparse.Namespace) -> int:
 
     try:
         run_script(
-            options.script, options.args, log, finished, _live(options) if options.live else None,
+            options.script, options.args, log, options.module, finished,
+            _live(options) if options.live else None,
             min_us=options.min_us, max_events=options.max_events, stack=options.stack,
             memory=_needs_memory(options), sync=options.sync,
             device=options.device, schedule=options.schedule,

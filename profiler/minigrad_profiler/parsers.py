@@ -54,6 +54,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
     add("--quiet", action="store_true", help="say nothing when the script has ended")
+    add("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="its arguments")
 

@@ -7,12 +7,14 @@ __main__ of its own. What it raises goes on to the interpreter, which then ends 
 
 import atexit
 import contextlib
+import functools
 import importlib
+import importlib.util
 import os
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from minigrad.backends.device import DeviceError
 from minigrad.backends.sites import outermost
@@ -30,11 +32,15 @@ def run_script(
     script: str,
     args: Sequence[str],
     log_path: str,
+    module: bool,
     finished: Callable[[str, int, int, bool], Any],
     watch: contextlib.AbstractContextManager | None = None,
     **options: Any,
 ) -> None:
-    """Run a script as __main__ and log its events until the interpreter ends.
+    """Run a script, or a module by its name, as __main__, and log its events until the end.
+
+    Where the program ends with an error, its log does not take the place of another one: it gets a
+    name of its own.
 
     options are those of mg.event_log; `watch` is entered around the script (the live view).
     finished(path, events, dropped, failed) is called when the log is closed, after the script's
@@ -42,9 +48,8 @@ def run_script(
     a write has failed, the events are those that can be read there.
     """
     try:
-        with open(script, "rb") as file:
-            source = file.read()
-        sys.argv = [script, *args]  # before the log begins, whose header names the program
+        program = _module(script) if module else _file(script)
+        sys.argv = [program.path, *args]  # before the log begins, whose header names the program
         given = {name: value for name, value in options.items() if value is not None}
         log = event_log(os.path.abspath(log_path), **given)
         log.__enter__()
@@ -54,8 +59,12 @@ def run_script(
     except DeviceError as error:
         raise CannotOpen(str(error)) from None
 
+    crashed = False
+
     def close(process: int = os.getpid()) -> None:
         if os.getpid() == process:  # not in a forked child
+            if crashed and os.path.exists(log.path):
+                log.rename(beside(log.path))
             log.close()
             count = _readable(log.place) if log.failed else log.events
             finished(log.place, count, log.dropped, log.failed)
@@ -64,14 +73,62 @@ def run_script(
     if log.schedule is not None:
         OptimizerSteps(log.step)
     _hide_own_frames()
-    path = os.path.abspath(script)
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    main.__dict__.update(program.names, __builtins__=__builtins__)
     sys.modules["__main__"] = main
-    sys.path[0] = os.path.dirname(path)
+    sys.path[0] = program.folder
     outermost.add(id(run_script.__code__))
-    with watch or contextlib.nullcontext():
-        exec(compile(source, path, "exec"), main.__dict__)
+    try:
+        with watch or contextlib.nullcontext():
+            exec(program.code(), main.__dict__)
+    except BaseException as error:
+        if not isinstance(error, SystemExit) or error.code not in (None, 0):
+            crashed = True
+        raise
+
+
+class Program(NamedTuple):
+    """What is run: its code, what Python calls it, and the folder that it imports from."""
+
+    code: Callable[[], Any]
+    path: str
+    folder: str
+    names: dict[str, Any]
+
+
+def _file(script: str) -> Program:
+    with open(script, "rb") as file:
+        source = file.read()
+    path = os.path.abspath(script)
+    code = functools.partial(compile, source, path, "exec")
+    return Program(code, script, os.path.dirname(path), {"__file__": path, "__cached__": None})
+
+
+def _module(name: str) -> Program:
+    """A module, or the __main__ of a package, as `python -m name` would run it."""
+    folder = sys.path[0] = os.getcwd()
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, ValueError) as error:
+        raise CannotOpen(f"{name}: {error}") from None
+    loader: Any = None if spec is None else spec.loader
+    if spec is None or spec.origin is None or not hasattr(loader, "get_code"):
+        raise CannotOpen(f"{name}: there is no such module to run, or it is no Python program")
+    names = {
+        "__file__": spec.origin,
+        "__spec__": spec,
+        "__package__": spec.parent,
+        "__loader__": loader,
+    }
+    return Program(functools.partial(loader.get_code, spec.name), spec.origin, folder, names)
+
+
+def beside(path: str) -> str:
+    """run.failed.jsonl of run.jsonl."""
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.failed{ending}"
 
 
 def import_scipy() -> None:

@@ -1,5 +1,6 @@
 """`minigrad-profile run`: an unchanged script behaves as it would without it."""
 
+import gzip
 import json
 import os
 import signal
@@ -293,3 +294,50 @@ def test_a_schedule_records_some_steps_of_an_unchanged_script(tmp_path):
     start(tmp_path, "-m", "minigrad_profiler", "run", "--schedule", "2,1,3,1", "script.py")
     found = events(tmp_path, "minigrad-profile.jsonl")
     assert [event.kind for event in found].count("pass") == 3
+
+
+def test_a_module_runs_as_python_m_would_run_it(tmp_path):
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "part.py").write_text("word = 'part'")
+    (tmp_path / "pack" / "__main__.py").write_text(
+        TRAIN + "from .part import word\nimport sys\n"
+        "print(word, __name__, __package__, __spec__.name, sys.argv[1:], sys.path[0])\n"
+    )
+    plain = start(tmp_path, "-m", "pack", "-x")
+    profiled = start(tmp_path, "-m", "minigrad_profiler", "run", "--quiet", "-m", "pack", "-x")
+    same(plain, profiled)
+    assert [e.kind for e in events(tmp_path, "minigrad-profile.jsonl")].count("forward") == 3
+
+
+def test_a_module_that_is_not_there_is_said_in_one_line(tmp_path):
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "-m", "no.such.module")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "no.such" in done.stderr
+
+
+def test_a_crashed_run_does_not_replace_the_log_of_a_good_one(tmp_path):
+    (tmp_path / "script.py").write_text(TRAIN)
+    command = ("-m", "minigrad_profiler", "run", "script.py")
+    start(tmp_path, *command)
+    good = (tmp_path / "minigrad-profile.jsonl").read_bytes()
+    (tmp_path / "script.py").write_text("import minigrad as mg\nmg.ones(2) + 1\nraise KeyError\n")
+    done = start(tmp_path, *command)
+    assert "minigrad-profile.failed.jsonl" in done.stderr
+    assert (tmp_path / "minigrad-profile.jsonl").read_bytes() == good
+    assert len(events(tmp_path, "minigrad-profile.failed.jsonl")) == 1
+
+
+def test_files_that_end_in_gz_are_compressed_and_read(tmp_path):
+    (tmp_path / "script.py").write_text(TRAIN)
+    tool = ("-m", "minigrad_profiler")
+    start(tmp_path, *tool, "run", "script.py")
+    log = (tmp_path / "minigrad-profile.jsonl").read_bytes()
+    (tmp_path / "log.json.gz").write_bytes(gzip.compress(log))
+    plain = start(tmp_path, *tool, "view", "--json", "minigrad-profile.jsonl")
+    assert start(tmp_path, *tool, "view", "--json", "log.json.gz").stdout == plain.stdout
+    start(tmp_path, *tool, "export", "log.json.gz", "--chrome", "trace.json.gz")
+    trace = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    assert trace["traceEvents"]
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(log)[:-40])
+    cut = start(tmp_path, *tool, "view", "cut.json.gz")
+    assert "cut off" in cut.stderr and "Traceback" not in cut.stderr
