@@ -95,3 +95,11 @@ def test_times_of_steps_count_from_the_first_without_the_recording_itself(dumps,
     page.evaluate("app.choose(3)")
     facts = page.locator("#panel dl").last.inner_text().split("\n")
     assert facts[facts.index("began at") + 1] == "0 ns"
+
+
+def test_groups_are_explained_by_words_never_by_the_names_the_page_gave_them(recorded, open_page):
+    page = open_page(recorded("encoder"), depth=None, size=(420, 800))
+    told = page.evaluate("[...app.scene.boxes, ...app.scene.frames.slice(1)].map(explained)")
+    told += page.evaluate("[...document.querySelectorAll('#panel .scope')].map((one) => one.title)")
+    assert any("×11 more: copies of the part before" in text for text in told)
+    assert not any("⋯" in text or "×0" in text for text in told)

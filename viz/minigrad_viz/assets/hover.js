@@ -3,9 +3,9 @@
 
 function explained(box) {
   if (!box) return "";
-  if (box.items) return `${box.scope || "group"}: a click on the title folds it`;
+  if (box.items) return `${fullName(box.group)}; a click on the title folds it`;
   const [at] = box.members, node = graph.nodes[at];
-  const what = box.group ? [`${box.group.name}: ${censusText(box.members)}; a click opens it`]
+  const what = box.group ? [`${fullName(box.group)}, ${censusText(box.members)}; a click opens it`]
     : [[KIND_WORD[node.kind], node.op, node.name].filter(Boolean).join(" "), node.scope,
       node.outputs.map((text, k) => `${text}, ${byteText(node.bytes[k])}`).join("; ")];
   return [...what, ...signsOf(box)].filter(Boolean).join("\n");

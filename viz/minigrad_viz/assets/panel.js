@@ -106,8 +106,9 @@ function differences(app) {
 }
 
 function showScope(app, box) {
-  const of = repeats.has(box.scope) ? "repeated: " : "scope of ";
-  panel.replaceChildren(tag("h2", box.title), tag("p", of + censusText(box.members), "quiet"));
+  const words = `${fullName(box.group)}, ${censusText(box.members)}`;
+  panel.replaceChildren(tag("h2", box.title), tag("p", words, "quiet"));
+  section("Signs", ...signsOf(box).map((line) => tag("p", line)));
   section("Scope", action("Open", "e", () => app.toggle(box.scope)));
   const bytes = heatOf(box, "bytes"), time = heatOf(box, "time");
   section("Sums", facts([["bytes", byteText(bytes)],

@@ -48,7 +48,7 @@ function scopeRow(app, group) {
   const row = tag("button", "", "scope");
   row.append(tag("b", `${sign} ${groupTitle(group)}`), cells(sums));
   row.addEventListener("click", () => toggleRow(app, group));
-  row.title = `${name}: ${[countText(members.length, "node"), ...sums.slice(1)].filter(Boolean)
+  row.title = `${fullName(group)}: ${[countText(members.length, "node"), ...sums.slice(1)].filter(Boolean)
     .join(", ")}`;
   row.dataset.name = name;
   row.style.paddingLeft = `${6 + 11 * (depth - 1)}px`;

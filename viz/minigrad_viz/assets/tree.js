@@ -192,9 +192,18 @@ function groupTitle(group) {
   return shorten(numbered ? `${outer.name.split("/").pop()}.${own}` : own, 32);
 }
 
+// The whole name of a scope; of any other group its title and what it holds.
+function fullName(group) {
+  const { kind, name } = group, holds = {
+    repeat: "copies of the part before", copy: "one of the copies", line: "ops of a source line",
+    run: "ops in a row", inputs: "inputs of one level",
+  }[kind];
+  return holds ? `${groupTitle(group)}: ${holds}` : name;
+}
+
 const opNumbers = new Map(bySeq.filter((at) => graph.nodes[at].kind === "op")
-  .map((at, k) => [at, (k + 1).toLocaleString("en")]));
-const numberOf = (at) => opNumbers.get(at);
+  .map((at, k) => [at, k + 1]));
+const numberOf = (at) => opNumbers.get(at).toLocaleString("en");
 
 // Below the title of a folded group.
 function groupLines(group) {
