@@ -45,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
     usage = argparse.ArgumentParser(
         prog="minigrad-gradcheck",
         description="Check the derivative rules of every op against finite differences, NumPy, "
-        "mpmath and each other.",
+        "mpmath and each other. With the name of a program, minigrad-gradcheck FILE.py, run it "
+        "and check the rules of the ops in its backwards, and of those that it defines.",
     )
     usage.add_argument("--version", action="version", version=f"minigrad-gradcheck {__version__}")
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")
@@ -87,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     usage = parser()
     try:
         options, rest = usage.parse_known_args(argv)
+        if len(rest) == 1 and rest[0].endswith(".py"):
+            return _check_file(rest[0])
         if rest:
             bare = not any(name.startswith("-") for name in rest)
             meant = f"; ops are named by --ops {','.join(rest)}" if bare else ""
@@ -117,6 +120,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class _UsageError(Exception):
     pass
+
+
+def _check_file(path: str) -> int:
+    from .of_file import check_file
+
+    if not os.path.isfile(path):
+        print(f"minigrad-gradcheck: {path}: there is no such file", file=sys.stderr)
+        return 2
+    return check_file(path)
 
 
 def _self_test(options: argparse.Namespace) -> int:
