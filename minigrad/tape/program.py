@@ -18,13 +18,12 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import serial, versions
+from ..engine import primitive, serial, versions
 from ..engine.backward_run import BackwardRun
 from ..engine.errors import about, describe
 from ..engine.tensor import raw
 from ..errors import TapeError
 from ..modes import hook_runner, hooks
-from ..ops.blocked import in_blocks
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
@@ -180,7 +179,9 @@ class _Compiler:
         args = self._operands(entry)
         names = list(entry.params)
         # as in an eager call: arrays of different memory orders are brought to one order first
-        function = in_blocks(op.forward) if isinstance(op.forward, np.ufunc) else op.forward
+        function = op.forward
+        if isinstance(function, np.ufunc):
+            function = primitive.run_large(function)
 
         def run(*values: Any) -> Any:
             params = values[len(args) :]

@@ -271,8 +271,11 @@ def test_no_tensor_and_no_node_is_made_while_it_runs():
     def note_makers(frame, event, argument):
         if event == "c_call" and argument is object.__new__:
             made.append("a tensor")
-        if event == "call" and frame.f_code.co_name in ("apply", "general", "__init__"):
-            made.append(frame.f_locals.get("self", frame.f_code))
+        called, self = frame.f_code.co_name, frame.f_locals.get("self")
+        if event == "call" and (
+            called in ("general", "__init__") or (called, self) == ("apply", None)
+        ):
+            made.append(self or frame.f_code)
 
     def made_by(call):
         made.clear()
