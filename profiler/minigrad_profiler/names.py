@@ -20,7 +20,11 @@ def fitted(name: str, width: int) -> str:
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
 
     Then what follows the path is cut; a file and its line stay readable as long as there is room.
+    Spaces in front stay.
     """
+    if name.startswith(" "):
+        indent = name[: len(name) - len(name.lstrip(" "))]
+        return indent + fitted(name.lstrip(" "), width - len(indent))
     name = printable(relative(name))
     path, space, rest = name.partition(" ")
     while cells(path) + cells(space) + cells(rest) > width:

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+import time
 from importlib import resources
 
 import jsonschema
@@ -14,6 +15,7 @@ from minigrad.engine import events, modes
 from minigrad.instrument import event_log, log_lines
 from minigrad.instrument.calls import FIELDS
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.hearing_cost import Cost
 from minigrad.instrument.log_writer import BATCH
 from minigrad.modes.scopes import scope
 
@@ -351,3 +353,17 @@ def test_steps_of_a_warm_up_are_heard_and_forgotten(path):
         assert events.listeners == ()
     with EventReader(str(path)) as reader:
         assert [event.op for event in reader] == ["mul", "sum", "sum", "mul", "backward"]
+
+
+def test_what_closing_takes_is_not_in_the_recorded_time(path, monkeypatch):
+    def slow(log):
+        time.sleep(0.2)
+        return Cost(0.0, 0.0)
+
+    monkeypatch.setattr(event_log, "_hearing_cost", slow)
+    began = time.perf_counter_ns()
+    with event_log(path):
+        leaf(2) * 2
+    whole = time.perf_counter_ns() - began
+    with EventReader(str(path)) as reader:
+        assert list(reader) and reader.end["wall_ns"] <= whole - 200_000_000

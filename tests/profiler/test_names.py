@@ -36,3 +36,8 @@ def test_operations_in_a_wide_table_have_prefixes_as_in_the_roofline(tmp_path, c
     assert main(["view", str(tmp_path / "log.jsonl"), "--width", "200"]) == 0
     out = capsys.readouterr().out
     assert " 54 M " in out and "e+07" not in out
+
+
+def test_an_indented_name_keeps_its_indent_and_its_line():
+    name = fitted("  /home/a/project/models/blocks.py:42 forward", 24)
+    assert name == "  …/blocks.py:42 forward"
