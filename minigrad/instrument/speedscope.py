@@ -1,6 +1,7 @@
 """An event log as a speedscope file (www.speedscope.app) and as folded stacks (flame graphs).
 
-A stack is the scopes, outermost first, then the op, then what ran inside it.
+A stack is the callers that the log has kept and the scopes, outermost first, then the op, then what
+ran inside it.
 """
 
 import os
@@ -88,24 +89,29 @@ def write_sampled(
 _Frame = tuple[str, str | None, int | None]  # name, file, line
 
 
-def _key(event: Event) -> tuple[str, str, _Frame]:
+def _key(event: Event) -> tuple[str, str, _Frame, tuple[_Frame, ...]]:
     name = f"{event.op}.backward" if event.kind == "backward" else event.op
     site = event.site or {}
-    return event.kind, event.scope, (name, site.get("file"), site.get("line"))
+    callers = tuple(
+        [(caller["function"], caller["file"], caller["line"]) for caller in reversed(event.stack)]
+    )
+    return event.kind, event.scope, (name, site.get("file"), site.get("line")), callers
 
 
 def _framed(lane: Lane, lanes: Lanes) -> Iterator[tuple[int, int | None, list[_Frame]]]:
     """`walk`, with the frames that each event opens or closes: (time, own time, frames).
 
-    An event brings the frames of its scope along unless another op encloses it.
+    An event brings the frames of its scope along unless another op encloses it, and those of its
+    callers unless anything does.
     """
     stack: list[list[_Frame]] = []
     ops = 0  # how many of them are ops, not whole backwards
     for time, number, own, _ in walk(lane):
-        kind, scope, frame = lanes.keys[number]
+        kind, scope, frame, callers = lanes.keys[number]
         if own is None:
             scopes = scope.split("/") if scope and not ops else []
-            stack.append([*((name, None, None) for name in scopes), frame])
+            outer = () if stack else callers
+            stack.append([*outer, *((name, None, None) for name in scopes), frame])
             ops += kind != "pass"
             yield time, None, stack[-1]
         else:

@@ -177,3 +177,20 @@ def nested(path, events: int) -> str:
     lines.append({"kind": "end", "events": events, "dropped": 0})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(path)
+
+
+def test_kept_callers_stand_above_the_ops_that_they_called(tmp_path):
+    def inner(x):
+        return mg.tanh(x)
+
+    def outer(x):
+        return inner(x).sum()
+
+    log, out = tmp_path / "run.jsonl", tmp_path / "folded.txt"
+    with mg.event_log(log, stack=2):
+        outer(mg.ones(3, requires_grad=True)).backward()
+    write_folded(str(log), out)
+    stacks = [line.rpartition(" ")[0].split(";") for line in out.read_text().splitlines()]
+    (tanh,) = [stack for stack in stacks if stack[-1] == "tanh"]
+    assert [name.rpartition(".")[2] for name in tanh] == ["outer", "inner", "tanh"]
+    assert ["backward", "tanh.backward"] in [stack[-2:] for stack in stacks]
