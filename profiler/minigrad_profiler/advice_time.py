@@ -8,6 +8,7 @@ from .finding import Finding, short
 from .outside import Outside, Spot
 from .report_log import NO_LINE, Measured
 from .report_tables import Line
+from .roofline import CALLING
 
 _TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
@@ -76,7 +77,6 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
 
 
 _SHORTEST = 20_000_000  # ns of a run: in less, nobody has looked often enough
-_LONG_NS = 100_000  # of a call: what calling costs is some µs
 
 
 def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: float) -> str:
@@ -89,7 +89,7 @@ def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: f
         return "the machine is busy computing: fewer operations or a narrower dtype help"
     if bound == "memory":
         return "it waits for memory: fewer passes over the data, or a narrower dtype, help"
-    if call_ns > _LONG_NS:
+    if call_ns > CALLING:
         return (
             "it is far from what this machine can do, and not for its many calls: other programs "
             "or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), memory read in another "

@@ -2,8 +2,9 @@
 
 An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth). Both
 peaks are measured here, in about a second: a matrix product, and a copy of large arrays. An op that
-takes much longer than that bound spends its time on neither: it is bound by overhead (calls, small
-arrays, scattered memory). S. Williams, A. Waterman, D. Patterson, "Roofline" (2009).
+takes much longer than that bound spends its time on neither: where its calls are short it is bound
+by overhead (the calls themselves); of others the figures say nothing. S. Williams, A. Waterman,
+D. Patterson, "Roofline" (2009).
 """
 
 import functools
@@ -25,6 +26,7 @@ from .view import BY
 OVERHEAD = (
     4.0  # times slower than the roof: then neither arithmetic nor memory is what it waits for
 )
+CALLING = 100_000  # ns of a call, of which calling it may be a large part: that takes some µs
 _SPARE = (
     "FLOP/B",
     "B/s",
@@ -85,7 +87,8 @@ def _fastest(call: Callable[[], Any]) -> float:
 class Point:
     """One row: an op (shape, line ...) in one direction.
 
-    bound   "compute", "memory" or "overhead": what its time is spent on; "" where it has no work
+    bound   "compute", "memory" or "overhead": what its time is spent on; "" where it has no work,
+            or is far from the roof and not for its many calls
     roof_ns the least time its operations and bytes take on this machine
     """
 
@@ -119,8 +122,8 @@ class Point:
     def bound(self) -> str:
         if not (self.flops or self.moved):
             return "overhead" if self.self_ns and not self.unknown else ""
-        if self.self_ns > OVERHEAD * self.roof_ns:
-            return "overhead"
+        if self.self_ns > OVERHEAD * self.roof_ns:  # and calling takes a large part of that
+            return "overhead" if self.self_ns < CALLING * max(1, self.calls) else ""
         return "compute" if self.compute_ns >= self.memory_ns else "memory"
 
     @property

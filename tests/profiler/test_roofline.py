@@ -45,6 +45,8 @@ def test_each_dtype_has_the_peak_of_its_width(dtype, peak):
         (Point("a", "forward", 1, 100, 8, 150, 100.0, 10.0), "compute"),
         (Point("a", "forward", 1, 10, 80, 150, 10.0, 100.0), "memory"),
         (Point("a", "forward", 1, 10, 80, 401, 10.0, 100.0), "overhead"),
+        (Point("a", "forward", 1, 10, 80, 401_000, 10.0, 100.0), ""),
+        (Point("a", "forward", 9, 10, 80, 401_000, 10.0, 100.0), "overhead"),
         (Point("a", "forward", 1, 0, 0, 400), "overhead"),
         (Point("a", "forward", 1, 0, 0, 400, unknown=1), ""),
     ],
