@@ -186,7 +186,14 @@ def test_what_stands_around_a_scope_keeps_its_order_when_it_opens_or_folds(recor
         assert kept
 
 
-def test_while_stepping_no_source_line_hides_its_ops(recorded, open_page):
+def test_while_stepping_every_op_of_a_line_and_every_leaf_is_seen(recorded, open_page):
     page = open_page(recorded("expression"), depth=None, size=(1280, 800), mode="step")
     titles = page.locator("#stage svg .title").all_text_contents()
-    assert {"e = sub", "f = pow", "relu"} <= set(titles)
+    assert {"a", "b", "e = sub", "f = pow", "relu"} <= set(titles)
+
+
+def test_the_first_look_of_a_step_through_shows_numbers_that_can_be_read(recorded, open_page):
+    for name in ("expression", "convnet", "elementwise"):
+        for size in SIZES:
+            page = open_page(recorded(name), depth=None, size=size, mode="step")
+            assert page.evaluate("TEXT.label * app.view.k") >= LEAST - 1e-6, (name, size)

@@ -22,8 +22,10 @@ function zoomToFit({ width, height }) {
 // What is folded, and how tightly levels wrap: levels open, one by one, as long as all can be read,
 // then only what holds most of the graph.
 function readableFolding(room) {
-  const isLine = ({ soft, kind }) => soft && kind === "line"; // while stepping each op is seen
-  const closed = new Set(groupNames((group) => !room || !isLine(group)));
+  // While stepping each op of a line is seen, and so is the gradient of each of a few leaves.
+  const plays = ({ soft, kind, members }) => soft && (kind === "line"
+    || (members.length <= FEW && members.some((at) => !graph.nodes[at].still)));
+  const closed = new Set(groupNames((group) => !room || !plays(group)));
   let best = { closed, inner: 1, zoom: DETAIL };
   if (!pageSpace()) return best;
   let scene = buildScene(closed, room, pageSpace());
@@ -47,7 +49,8 @@ function readableFolding(room) {
     return [withSoft(folded), folded, folded.filter(most)].some((wanted) => open(wanted, least));
   };
   open(softInside(root), DETAIL);
-  while (further(DETAIL) || (scene.boxes.length < FEW && further(TITLES)));
+  const few = () => !room && scene.boxes.length < FEW; // while stepping numbers are read
+  while (further(DETAIL) || (few() && further(TITLES)));
   return best;
 }
 

@@ -64,14 +64,22 @@ class Player {
     this.app.describe();
   }
 
-  // All of the graph where it stays readable, else the root, from which backward starts.
+  // All of the graph where its numbers can be read, else the root, from which backward starts.
   firstLook() {
     this.app.fit();
-    if (this.app.view.k >= TITLES) return;
+    if (this.app.view.k >= DETAIL) return;
     const { steps } = this.recording, n = this.recording.finished(this.axis, this.at), k = 0.95;
     const { scene } = this.app, box = scene.boxes[scene.boxOf[(steps[n] || steps[0]).node]];
     const { clientWidth: wide, clientHeight: tall } = stage;
-    this.app.move({ k, x: wide / 2 - box.x * k, y: tall * 0.68 - box.y * k });
+    this.app.move(this.within({ k, x: wide / 2 - box.x * k, y: tall * 0.68 - box.y * k }));
+  }
+
+  // A view with no blank beside the picture, as far as that is large enough.
+  within({ x, y, k }) {
+    const { width, height } = this.app.scene, { clientWidth: wide, clientHeight: tall } = stage;
+    const inside = (at, room, size) => (size < room ? (room - size) / 2
+      : Math.min(EDGE.x, Math.max(room - EDGE.x - size, at)));
+    return { k, x: inside(x, wide, width * k), y: inside(y, tall, height * k) };
   }
 
   setTheme() {
@@ -263,7 +271,8 @@ class Player {
     if (across && view.y >= 0 && view.y + scene.height * view.k <= h) return false; // all is seen
     const dx = x < w * 0.15 ? w * 0.3 - x : x > w * 0.85 ? w * 0.7 - x : 0;
     const dy = y < h * 0.34 ? h * 0.62 - y : y > h * 0.86 ? h * 0.7 - y : 0;
-    if (dx || dy) this.drift = { dx, dy };
+    const goal = this.within({ k: view.k, x: view.x + dx, y: view.y + dy });
+    if (dx || dy) this.drift = { dx: goal.x - view.x, dy: goal.y - view.y };
     if (!this.drift) return false;
     const share = this.still.matches ? 1 : 1 - Math.exp(-passed * 5);
     const move = { x: this.drift.dx * share, y: this.drift.dy * share };
