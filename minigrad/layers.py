@@ -78,7 +78,7 @@ def walk() -> dict[str, int]:
 
     a, b = ones(3, 4, requires_grad=True), ones(3, 4, requires_grad=True)
     entered = bodies_entered(lambda: (a * b).sum().backward())
-    return {file: len(lines) for file, lines in entered.items()}
+    return {file: len(lines) for file, lines in entered.items() if file != "layers.py"}
 
 
 def bodies_entered(run: Callable[[], object]) -> dict[str, set[int]]:
