@@ -152,7 +152,7 @@ class GrowingFile:
             self._file.close()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _text(raw: Any, path: str) -> Iterator[TextIO]:
     """What texts are written to, for bytes in `raw`."""
     if os.fspath(path).endswith(".gz"):

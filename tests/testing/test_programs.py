@@ -43,6 +43,12 @@ def test_a_program_is_the_same_for_the_same_seed_and_number():
     assert draw(3, 1).text("tape") != draw(4, 1).text("tape")
 
 
+def test_a_convolution_is_drawn_whose_kernel_fits_the_padded_input():
+    program = draw(311, 126)  # had a kernel of 10 for 5 + 4 elements
+    assert any("conv1d" in line.form for line in program.lines)
+    program.function(*[mg.tensor(x) for x in program.xs])
+
+
 def test_every_way_is_run_often_enough_to_matter():
     assert set(SELDOM) <= set(NAMES)
     assert max(SELDOM.values()) <= COUNT

@@ -320,8 +320,13 @@ def _conv(o: Operands) -> Chosen | None:
     x = o.one(lambda x: real(x) and x.ndim == 3 and x.shape[-1] > 1)
     if x is None:
         return None
-    channels, dtype = o.values[x].shape[1], o.values[x].dtype
-    w = o.one(lambda w: w.ndim == 3 and w.shape[1] == channels and w.dtype == dtype)
+    (_, channels, length), dtype = o.values[x].shape, o.values[x].dtype
+
+    def is_kernel(w: np.ndarray) -> bool:
+        fits = w.ndim == 3 and w.shape[1] == channels and w.shape[2] <= length + 4
+        return fits and w.dtype == dtype
+
+    w = o.one(is_kernel)
     return Chosen("<0> = mg.conv1d({0}, {1}, padding=2)", (x, w)) if w else None
 
 
