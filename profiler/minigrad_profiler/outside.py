@@ -137,7 +137,8 @@ def span_of(found: Any) -> tuple[int, int]:
     base = found.header["base_ns"]
     wall = found.end.get("wall_ns")
     last = max([lane.t1[-1] for lane in found.lanes.values() if lane.t1], default=base)
-    return base, max(last, base + wall if isinstance(wall, int) else last, base + 1)
+    stop = max(last, base + wall if isinstance(wall, int) else last, base + 1)
+    return base, min(stop, _EVER)  # a damaged log says anything
 
 
 def main_thread(found: Any) -> int:

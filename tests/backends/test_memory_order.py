@@ -38,6 +38,13 @@ def test_the_values_are_the_same_and_the_order_is_that_of_the_strides(x, order):
         assert getattr(y.flags, flag) == getattr(x.flags, flag)
 
 
+def test_the_stride_of_a_single_element_is_kept_which_numpys_loops_ask():
+    x = np.array([0.5 + 0.25j], np.complex64)[::-1]
+    y = in_memory_order(x.copy(), x.strides)
+    assert y.strides == x.strides == (-8,)
+    assert y[0] == x[0]
+
+
 def test_an_array_that_lies_so_already_is_not_copied():
     x = np.ones((3, 4)).T
     assert in_memory_order(x, x.strides) is x

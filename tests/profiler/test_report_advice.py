@@ -174,6 +174,18 @@ def test_a_log_that_says_it_was_open_for_no_time_has_no_share_of_recording(tmp_p
     assert "recording took" not in capsys.readouterr().out
 
 
+def test_a_log_that_began_at_the_end_of_all_time_is_read(tmp_path):
+    path = tmp_path / "odd.jsonl"
+    with mg.event_log(path, schedule=(1, 0, 1, 1)) as log:
+        for _ in range(2):
+            mg.exp(1.0)
+            log.step()
+    first, *lines = path.read_text().splitlines()
+    odd = {**json.loads(first), "base_ns": 2**63 - 1}
+    path.write_text("\n".join([json.dumps(odd), *lines, ""]))
+    assert main(["advice", str(path)]) == 0
+
+
 def test_calls_without_any_backward_are_not_told_by_the_step(tmp_path):
     log = str(tmp_path / "run.jsonl")
     with mg.event_log(log):
