@@ -98,7 +98,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=60, help="turns of a thousand ops")
-    parser.add_argument("--ops", type=int, nargs="+", default=[1000, 20_000])
+    parser.add_argument(
+        "--ops", type=int, nargs="+", default=[1000, 20_000], help="in a loop; one table each"
+    )
     options = parser.parse_args()
     first = [spent(numpy_loop, 1000, contextlib.nullcontext) for _ in range(options.repeats)]
     print(f"{'numpy.multiply':34}{np.percentile(first, 5) / 1000:>15.0f} ns")

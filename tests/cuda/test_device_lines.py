@@ -115,7 +115,7 @@ def test_a_trace_has_a_lane_for_each_stream_with_arrows_from_the_host(path, tmp_
 
 def test_what_the_device_has_not_come_to_is_written_at_the_end(path, fake, monkeypatch):
     module = sys.modules["minigrad.instrument.event_log"]
-    monkeypatch.setattr(module, "_BATCH", 4)  # written while it runs
+    monkeypatch.setattr(module, "BATCH", 4)  # written while it runs
     hosts, devices, _ = recorded(path, lambda: [step() for _ in range(5)])
     assert len([line for line in devices if line.op != "copy"]) == len(hosts)
 
