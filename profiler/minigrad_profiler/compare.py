@@ -10,21 +10,20 @@ when the device is done, and the bars are what its streams did: a lane for each.
 """
 
 import statistics
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
-from time import perf_counter, perf_counter_ns
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from time import perf_counter
 from typing import Any
 
 import minigrad as mg
 from minigrad.backends import blas, pool
-from minigrad.backends.device import device_of, to_host
-from minigrad.engine import events
+from minigrad.backends.device import to_host
 from minigrad.engine.graph import Leaf, backward_order
 from minigrad.parallel import report
 
 from .compare_model import Model
+from .compare_runs import Run, model_of, recorded_run, split, wait_for
 
 
 @dataclass(slots=True)
@@ -47,38 +46,6 @@ class Times:
             return self.median, self.median
         low, _, high = statistics.quantiles(self.seen, n=4, method="inclusive")
         return low, high
-
-
-@dataclass(slots=True)
-class Bar:
-    """One node in a recorded run: where it ran, from when to when (ms from the start)."""
-
-    lane: int
-    op: str
-    node: int
-    start: float
-    end: float
-    critical: bool = False
-
-
-@dataclass(slots=True)
-class Run:
-    """A recorded backward: its bars, its length, and where the time of its workers went.
-
-    losses: milliseconds over all workers, which add up to workers × length:
-    work        what the nodes take in the serial engine
-    slower      the nodes took longer than that (caches, memory)
-    lock, GIL   waiting for the interpreter's or the scheduler's lock, or for a processor
-    dependency  no node was ready, but later one was
-    imbalance   a worker began late, or had nothing more to do
-    scheduling  everything else: adding up, choosing, waking
-    """
-
-    name: str
-    workers: int
-    length: float
-    bars: list[Bar]
-    losses: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -200,19 +167,19 @@ def compare(
     times, expected = _timed(run, ways, repeats)
     _judge(run, ways, times, expected)
     with blas.one_thread() as held:
-        serial = [_recorded(run, order, "serial", 1, {}) for _ in range(3)]
-        model = _model(order, serial)
+        serial = [recorded_run(run, order, "serial", 1, {}) for _ in range(3)]
+        model = model_of(order, serial)
         runs = [min(serial, key=lambda r: r.length)]
         for count in counts:
             options = {"engine": "parallel", "workers": count, "min_work": 0}
-            found = [_recorded(run, order, f"parallel, {workers_of(count)}", count, options)
+            found = [recorded_run(run, order, f"parallel, {workers_of(count)}", count, options)
                      for _ in range(3)]  # fmt: skip
             runs.append(min(found, key=lambda r: r.length))
     slack = dict(zip([place.number for place in order], model.slack(), strict=True))
     for recorded in runs:
         for bar in recorded.bars:
             bar.critical = slack[bar.node] < 1e-9
-        recorded.losses = _split(recorded, model)
+        recorded.losses = split(recorded, model)
     numbers = [place.number for place in order]
     return Comparison(times, runs, model, numbers, held, outside, pool.get_num_threads(),
                       [why_no_tape] if why_no_tape else [])  # fmt: skip
@@ -263,7 +230,7 @@ def _timed(run: Any, ways: list, repeats: int) -> tuple[list[Times], list]:
             with blas.one_thread() if alone else nullcontext():
                 started = perf_counter()
                 gradients = run(**options)
-                _wait_for(gradients)
+                wait_for(gradients)
                 spent = (perf_counter() - started) * 1e3
             if turn >= 0:
                 time.seen.append(spent)
@@ -290,94 +257,3 @@ def _judge(run: Any, ways: list, times: list[Times], expected: list) -> None:
 
 def _bits(array: Any) -> Any:
     return None if array is None else (array.shape, str(array.dtype), to_host(array).tobytes())
-
-
-def _on_gpu(arrays: list) -> bool:
-    return any(array is not None and device_of(array) != "cpu" for array in arrays)
-
-
-def _wait_for(gradients: list) -> None:
-    """Wait until the device is done; the host has no more to wait for."""
-    if _on_gpu(gradients):
-        mg.cuda.synchronize()
-
-
-@contextmanager
-def _heard(heard: list) -> Iterator[None]:
-    def hear(event: tuple) -> None:
-        if event[0] == "backward":
-            heard.append((threading.get_ident(), event[1], event[4].number, event[2], event[3]))
-
-    events.listen(hear)
-    try:
-        yield
-    finally:
-        events.unlisten(hear)
-
-
-@contextmanager
-def _heard_on_gpu(heard: list) -> Iterator[None]:
-    with mg.DeviceTimes() as times:
-        yield
-    for span in times.spans:
-        if span.kind == "backward":
-            t0 = times.opened + 1000 * span.start
-            heard.append((span.stream, span.op, span.seq, t0, t0 + 1000 * span.time))
-
-
-def _recorded(run: Any, order: list, name: str, workers: int, options: dict) -> Run:
-    """One backward with every node's time and thread; on a GPU its time there, and the stream."""
-    heard: list = []
-    on_gpu = _on_gpu(
-        [leaf.data for p in order if p.__class__ is Leaf and (leaf := p.tensor()) is not None]
-    )
-    with _heard_on_gpu(heard) if on_gpu else _heard(heard), report.detailed():
-        started = perf_counter_ns()
-        _wait_for(run(**options))
-        length = (perf_counter_ns() - started) / 1e6
-    lanes: dict[int, int] = {mg.cuda.current_stream().ptr if on_gpu else threading.get_ident(): 0}
-    bars = [
-        Bar(lanes.setdefault(thread, len(lanes)), op, node, (t0 - started) / 1e6,
-            (t1 - started) / 1e6)
-        for thread, op, node, t0, t1 in heard
-    ]  # fmt: skip
-    made = Run(name, workers, length, bars)
-    found = report.last_report() if options else None
-    if found is not None and not on_gpu:  # what its threads did says nothing of its streams
-        made.losses = _sums(found.lanes)
-    return made
-
-
-def _sums(lanes: list) -> dict[str, float]:
-    names = ("rules", "cpu", "waited", "over", "locked", "alive")
-    return {name: sum(getattr(lane, name) for lane in lanes) / 1e6 for name in names}
-
-
-def _model(order: list, serial: list[Run]) -> Model:
-    """The graph with, for each node, the smallest time that the serial engine took for it."""
-    least: dict[int, float] = {}
-    for recorded in serial:
-        for bar in recorded.bars:
-            spent = bar.end - bar.start
-            least[bar.node] = min(least.get(bar.node, spent), spent)
-    return Model.of(order, [least.get(place.number, 0.0) for place in order])
-
-
-def _split(run: Run, model: Model) -> dict[str, float]:
-    """Where the time of a run's workers went; see Run."""
-    total, sums = run.workers * run.length, run.losses
-    if not sums:
-        rules = sum(bar.end - bar.start for bar in run.bars)
-        return {"work": model.work, "slower": rules - model.work, "lock, GIL": 0.0,
-                "dependency": 0.0, "imbalance": 0.0, "scheduling": total - rules}  # fmt: skip
-    rules = sums["rules"]  # the serial engine's own time may hold waits for a processor too, so
-    work = min(model.work, rules)  # what the processor gave may be less than that
-    slower = max(0.0, min(sums["cpu"], rules) - work)
-    parts = {
-        "work": work,
-        "slower": slower,
-        "lock, GIL": rules - work - slower + sums["locked"],
-        "dependency": sums["waited"],
-        "imbalance": sums["over"] + max(0.0, total - sums["alive"]),
-    }
-    return {**parts, "scheduling": total - sum(parts.values())}

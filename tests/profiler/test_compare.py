@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minigrad_profiler import cli, compare, compare_view, gantt
-from minigrad_profiler.compare import Run, _split
 from minigrad_profiler.compare_model import Model
+from minigrad_profiler.compare_runs import Run, split
 
 import minigrad as mg
 
@@ -97,7 +97,7 @@ def test_a_tape_is_compared_where_one_has_recorded_the_loss():
 
 def test_no_share_is_counted_twice_where_the_machine_is_shared():
     sums = {"rules": 95.0, "cpu": 30.0, "waited": 0.0, "over": 0.0, "locked": 1.0, "alive": 100.0}
-    parts = _split(Run("parallel", 1, 100.0, [], sums), Model(["exp"], [90.0], [[]]))
+    parts = split(Run("parallel", 1, 100.0, [], sums), Model(["exp"], [90.0], [[]]))
     assert min(parts.values()) >= 0 and sum(parts.values()) == pytest.approx(100)
     assert parts["work"] == 90 and parts["lock, GIL"] == 6
 
