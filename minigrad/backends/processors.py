@@ -8,6 +8,8 @@ and a thread or process that it starts meanwhile inherits its processor: nothing
 `keep_apart` has been called.
 
 MINIGRAD_KEEP_APART=0 leaves all of it to the system. So do systems other than Linux.
+
+`queued` tells how long a thread was ready to run while all processors were busy.
 """
 
 import ctypes
@@ -35,6 +37,20 @@ def said() -> str:
     if _processor_number is None:
         return "threads run where the system lets them"
     return "threads that share work keep to different processors"
+
+
+def queued(thread: int | None = None) -> int | None:
+    """Nanoseconds that a thread of this process, by default this one, has waited for a processor.
+
+    Ready to run, that is, and not for a lock. None where the system does not count them: Linux
+    does, in the second number of /proc/…/schedstat.
+    """
+    of = "/proc/thread-self" if thread is None else f"/proc/self/task/{thread}"
+    try:
+        with open(f"{of}/schedstat", "rb", buffering=0) as file:
+            return int(file.read(80).split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class Places:

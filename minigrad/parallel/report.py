@@ -14,12 +14,16 @@ class Lane:
     """One thread's part in a parallel backward, in nanoseconds.
 
     rules    inside derivative rules and hooks, and in handing over gradients
-    cpu      of that, the time this thread computed (measured with detail alone, else 0): the rest
-             waited for the interpreter's lock or a processor
     sums     adding what has arrived for a vertex
     waited   for a node to become ready; over: at last, when none came any more
     locked   for the scheduler's own lock
     alive    from its first look for work to its last
+
+    Measured inside `detailed` alone, else 0:
+    cpu      of `rules`, the time this thread computed
+    computed of `alive`, the time this thread computed
+    queued   of `alive`, the time it was ready to run and had no processor, where the system counts
+             that; `waited` and `over` are then without it
     """
 
     lane: int
@@ -31,6 +35,8 @@ class Lane:
     over: int = 0
     locked: int = 0
     alive: int = 0
+    computed: int = 0
+    queued: int = 0
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-from ..backends import pool
+from ..backends import pool, processors
 from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
 from ..engine import contributions as seam
@@ -129,7 +129,7 @@ class Scheduler:
 
     def _loop(self) -> None:
         """The loop of each thread: run ready vertices until all are done or one has failed."""
-        started = perf_counter_ns()
+        started, before = perf_counter_ns(), self._given()
         me = threading.get_ident()
         here = me == self.caller
         small: list[int] = []  # ready, and to be run by this thread
@@ -146,8 +146,14 @@ class Scheduler:
             self.interrupt = error
         finally:
             lane.alive = perf_counter_ns() - started
+            now = self._given()
+            lane.computed, lane.queued = now[0] - before[0], now[1] - before[1]
             with self.lock:
                 self.inside.discard(me)
+
+    def _given(self) -> tuple[int, int]:
+        """With detail, how long this thread has computed, and waited for a processor; else 0, 0."""
+        return (thread_time_ns(), processors.queued() or 0) if self.detail else (0, 0)
 
     def _do_all(self, small: list[int], lane: Lane) -> None:
         while (i := self._next(small, lane)) is not None:
@@ -174,12 +180,12 @@ class Scheduler:
                     self.changed.notify_all()
                     raise RuntimeError("parallel backward: no vertex is ready; please report this")
                 self.idle += 1
-                started = perf_counter_ns()
+                queued, started = self._given()[1], perf_counter_ns()
                 try:
                     self.changed.wait()
                 finally:
                     self.idle -= 1
-                    spent = perf_counter_ns() - started
+                    spent = perf_counter_ns() - started + queued - self._given()[1]
                     lane.waited, waited = lane.waited + spent, waited + spent
 
     def _large_first(self) -> bool:

@@ -1,13 +1,16 @@
 """Threads that share work run on different processors while they do and mg.accelerate is on."""
 
 import os
+import subprocess
 import sys
 import threading
+from time import thread_time
 
 import pytest
 
 import minigrad as mg
 from minigrad.backends import pool
+from minigrad.backends.processors import queued
 from tests.backends.test_pool import in_python
 
 if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
@@ -88,6 +91,7 @@ def test_a_process_with_one_processor_shares_work_all_the_same():
 import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from minigrad.backends import pool
+from minigrad.backends.processors import queued
 pool.set_num_threads(3)
 pool.keep_apart(True)
 done = []
@@ -108,3 +112,24 @@ pool.keep_apart(True)
 print(processors_of_two() == [os.sched_getaffinity(0)] * 2)
 """
     assert in_python(code, MINIGRAD_KEEP_APART=said) == "True"
+
+
+def test_a_wait_for_a_processor_is_told_from_computing():
+    """This thread and another process, both with nothing but work, on one processor."""
+    allowed = os.sched_getaffinity(0)
+    here = min(allowed)
+    os.sched_setaffinity(0, {here})  # the other process inherits it
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        if (before := queued()) is None:
+            pytest.skip("this system does not count it")
+        end = thread_time() + 0.1
+        while thread_time() < end:
+            pass
+        assert queued() > before
+        thread = threading.get_native_id()
+        assert queued(thread) >= before and queued(0) is None
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, allowed)

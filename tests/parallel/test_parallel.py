@@ -15,6 +15,7 @@ from minigrad.engine import backward_run, modes
 from minigrad.engine.primitive import primitive
 from minigrad.parallel import walk as parallel
 from minigrad.parallel import work
+from minigrad.parallel.report import detailed
 from minigrad.parallel.scheduler import Scheduler, Sum
 
 WORKERS = (1, 2, 4, 8, 64)
@@ -399,3 +400,14 @@ def test_blas_is_held_to_one_thread_meanwhile_and_put_back():
         assert seen == [1, 1]
         assert blas.threads() == 2
     assert mg.engine.last_report().blas_threads == 1
+
+
+def test_what_threads_computed_is_measured_where_it_is_asked_for():
+    _, loss = random_graph(3)
+    mg.backward(loss, retain_graph=True, **forced(2))
+    assert all(lane.computed == lane.queued == 0 for lane in mg.engine.last_report().lanes)
+    with detailed():
+        mg.backward(loss, **forced(2))
+    lanes = mg.engine.last_report().lanes
+    assert all(lane.computed >= lane.cpu >= 0 and lane.queued >= 0 for lane in lanes)
+    assert max(lane.computed for lane in lanes) > 0
