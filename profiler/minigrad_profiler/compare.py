@@ -12,26 +12,38 @@ when the device is done, and the bars are what its streams did: a lane for each.
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from time import perf_counter
+from dataclasses import asdict, dataclass, field
+from random import Random
+from time import perf_counter, sleep
 from typing import Any
 
 import minigrad as mg
-from minigrad.backends import blas, pool
+from minigrad.backends import blas, pool, processors
 from minigrad.backends.device import to_host
-from minigrad.engine.graph import Leaf, backward_order
+from minigrad.engine.graph import Leaf, Node, backward_order
 from minigrad.parallel import report
+from minigrad.tape.record import Entry
 
+from . import compare_words
 from .compare_model import Model
-from .compare_runs import Run, model_of, recorded_run, split, wait_for
+from .compare_runs import Run, as_it_was, model_of, recorded_run, split, wait_for
+
+_SPINNING = 0.05  # s: threads of OpenBLAS look for work about half as long after a product
 
 
 @dataclass(slots=True)
 class Times:
-    """How long one way took, over the repeats, in milliseconds; seen: the single times."""
+    """How long one way took, over the repeats, in milliseconds.
+
+    seen     the single times
+    queued   of each, how long the calling thread had no processor, where the system counts that
+    workers  of the parallel engine; 0: another
+    """
 
     name: str
     seen: list[float]
+    queued: list[float] = field(default_factory=list)
+    workers: int = 0
     same_bits: bool | None = None
     largest_difference: float = 0.0
     note: str = ""
@@ -65,25 +77,23 @@ class Comparison:
         """The times of one way by its name."""
         return next(way for way in self.ways if way.name == name)
 
-    def verdict(self) -> str:
-        """Which engine is best here, in a sentence."""
-        serial = self.way("serial")
-        kinds = [way for way in self.ways if "gated" not in way.name]  # gated is one of the others
-        best = min(kinds, key=lambda way: way.median)
-        gain = serial.median / best.median
-        if best is serial or gain < 1.05 or best.quartiles[1] > serial.quartiles[0]:
-            return "Nothing is clearly faster than the serial engine with BLAS at one thread here."
-        text = f"Fastest: {best.name}, {gain:.2f}× the serial engine with BLAS at one thread."
-        return f"{text} {self._why(best)}"
+    def allowed(self, workers: int) -> float:
+        """How many times as fast as one worker the graph lets several be."""
+        low = self.model.bounds(workers)[0]
+        return self.model.work / low if low else 1.0
 
-    def _why(self, best: Times) -> str:
-        if best.name.startswith("serial, BLAS"):
-            return "Leave the cores to BLAS: its threads gain more here than independent nodes do."
-        if best.name.startswith("parallel"):
-            names = [way for way in self.ways if way.name.startswith("serial, BLAS")]
-            other = f"; BLAS with all its threads gets {names[0].median:.2f} ms" if names else ""
-            return f"Independent nodes keep several workers busy{other}."
-        return "The order and the buffers are known beforehand, which saves the engine's own time."
+    def bounds(self, run: Run) -> tuple[float, float]:
+        """Within which a recorded run lies: max(T1/p, T∞) of the nodes at their best, without any
+        cost of the engine, and T1/p + T∞ with the times that this run had."""
+        return self.model.bounds(run.workers)[0], run.work / run.workers + run.span
+
+    def verdict(self) -> str:
+        """Which engine is best here, in a sentence or two."""
+        return compare_words.verdict(self)
+
+    def limit(self) -> str:
+        """What limits the gain from several workers, in a sentence."""
+        return compare_words.limit(self)
 
     def what_if(self, workers: int) -> list[dict[str, Any]]:
         """For the dearest ops: work, span and greedy time if the op took half as long, or none."""
@@ -114,7 +124,7 @@ class Comparison:
             "work": self.model.work,
             "span": self.model.span,
             "parallelism": self.model.parallelism,
-            "bounds": {str(run.workers): list(self.model.bounds(run.workers)) for run in self.runs},
+            "bounds": {str(run.workers): list(self.bounds(run)) for run in self.runs},
             "runs": [asdict(run) for run in self.runs],
             "nodes": [
                 {"id": number, "op": op, "ms": cost, "slack": free}
@@ -122,6 +132,7 @@ class Comparison:
             ],
             "what_if": self.what_if(workers),
             "verdict": self.verdict(),
+            "limit": self.limit(),
         }
 
     def __str__(self) -> str:
@@ -162,25 +173,21 @@ def compare(
         gs = mg.grad(roots, leaves, gradient, retain_graph=True, allow_unused=True, **options)
         return [None if g is None else g.data for g in gs]
 
-    why_no_tape = _refusal(run, engine="tape")
-    ways = _ways(counts, outside, not why_no_tape)
+    options, why_no_tape = _tape(run, order)
+    ways = _ways(counts, outside, options)
     times, expected = _timed(run, ways, repeats)
-    _judge(run, ways, times, expected)
+    _judge(run, ways, expected)
     with blas.one_thread() as held:
-        serial = [recorded_run(run, order, "serial", 1, {}) for _ in range(3)]
-        model = model_of(order, serial)
-        runs = [min(serial, key=lambda r: r.length)]
-        for count in counts:
-            options = {"engine": "parallel", "workers": count, "min_work": 0}
-            found = [recorded_run(run, order, f"parallel, {workers_of(count)}", count, options)
-                     for _ in range(3)]  # fmt: skip
-            runs.append(min(found, key=lambda r: r.length))
-    slack = dict(zip([place.number for place in order], model.slack(), strict=True))
+        seen = _recorded(run, order, counts, max(3, repeats))
+    model = model_of(order, [recorded for turn in seen for recorded in turn])
+    runs = [min(found, key=lambda r: r.length) for found in zip(*seen, strict=True)]
+    numbers = [place.number for place in order]
+    slack = dict(zip(numbers, model.slack(), strict=True))
     for recorded in runs:
         for bar in recorded.bars:
             bar.critical = slack[bar.node] < 1e-9
         recorded.losses = split(recorded, model)
-    numbers = [place.number for place in order]
+        recorded.work, recorded.span = as_it_was(recorded, model, numbers)
     return Comparison(times, runs, model, numbers, held, outside, pool.get_num_threads(),
                       [why_no_tape] if why_no_tape else [])  # fmt: skip
 
@@ -196,61 +203,102 @@ def _counts(cores: int) -> list[int]:
     return counts
 
 
-def _refusal(run: Any, **options: Any) -> str:
-    """Why an engine does not take this graph; "" if it does."""
-    try:
-        run(**options)
-    except (mg.errors.MinigradError, ValueError) as error:
-        return str(error)
-    return ""
+def _tape(run: Any, order: list) -> tuple[dict, str]:
+    """(options of grad, "") with a tape: one that recorded this graph, else one written now.
+
+    Or ({}, why not) where neither takes it.
+    """
+    reason = ""
+    for engine in ("tape", GraphTape(order)):
+        try:
+            run(engine=engine)
+        except (mg.errors.MinigradError, ValueError) as error:
+            reason = str(error)
+        else:
+            return {"engine": engine}, ""
+    return {}, reason
 
 
-def _ways(counts: list[int], outside: int | None, tape: bool) -> list[tuple[str, dict, bool]]:
-    """[(name, options of grad, BLAS at one thread)]."""
-    ways: list[tuple[str, dict, bool]] = [("serial", {}, True)]
+class GraphTape(mg.Tape):
+    """A tape of a graph that no tape recorded: its nodes, in the order in which they were made.
+
+    Such a tape is good for a backward alone. Of the program it holds nothing else, so a script
+    runs as it does without.
+    """
+
+    def __init__(self, order: list) -> None:
+        super().__init__()
+        nodes = [vertex for vertex in order if vertex.__class__ is Node]
+        for node in sorted(nodes, key=lambda node: node.number):
+            entry = Entry()
+            entry.op, entry.node = node.op, node
+            self._entries.append(entry)
+
+
+def _ways(counts: list[int], outside: int | None, tape: dict) -> list[tuple[Times, dict, bool]]:
+    """[(what is measured, options of grad, BLAS at one thread)]."""
+    ways: list[tuple[Times, dict, bool]] = [(Times("serial", []), {}, True)]
     for count in counts:
-        options = {"engine": "parallel", "workers": count, "min_work": 0}
-        ways.append((f"parallel, {workers_of(count)}", options, True))
-    if max(counts) > 1:
-        gated = {"engine": "parallel", "workers": max(counts)}
-        ways.append((f"parallel, {workers_of(max(counts))}, gated", gated, True))
+        times = Times(f"parallel, {workers_of(count)}", [], workers=count)
+        ways.append((times, _parallel(count), True))
+    if (most := max(counts)) > 1:
+        times = Times(f"parallel, {workers_of(most)}, gated", [], workers=most)
+        ways.append((times, {"engine": "parallel", "workers": most}, True))
     if tape:
-        ways.append(("tape", {"engine": "tape"}, True))
+        ways.append((Times("tape", []), tape, True))
     if outside is not None and outside > 1:
-        ways.append((f"serial, BLAS {outside} threads", {}, False))
+        ways.append((Times(f"serial, BLAS {outside} threads", []), {}, False))
     return ways
 
 
+def _parallel(count: int) -> dict:
+    return {"engine": "parallel", "workers": count, "min_work": 0}
+
+
+def _recorded(run: Any, order: list, counts: list[int], repeats: int) -> list[list[Run]]:
+    """The serial engine and each number of workers in turns; of each turn its runs."""
+    kinds = [("serial", 1, {}),
+             *[(f"parallel, {workers_of(p)}", p, _parallel(p)) for p in counts]]  # fmt: skip
+    return [[recorded_run(run, order, *kind) for kind in kinds] for _ in range(repeats)]
+
+
 def _timed(run: Any, ways: list, repeats: int) -> tuple[list[Times], list]:
-    """Each way timed in turns, after one run each to warm up; the serial gradients."""
-    times = [Times(name, []) for name, _, _ in ways]
+    """Each way timed in turns, after one run each to warm up; the serial gradients.
+
+    Each turn has an order of its own, so that no way always runs after the same other one.
+    """
     expected: list = []
+    draw = Random(0)
     for turn in range(-1, repeats):
-        for time, (name, options, alone) in zip(times, ways, strict=True):
+        for times, options, alone in ways if turn < 0 else draw.sample(ways, len(ways)):
             with blas.one_thread() if alone else nullcontext():
-                started = perf_counter()
+                queued, started = processors.queued(), perf_counter()
                 gradients = run(**options)
                 wait_for(gradients)
                 spent = (perf_counter() - started) * 1e3
-            if turn >= 0:
-                time.seen.append(spent)
-            elif name == "serial":
-                expected = gradients
-    return times, expected
+            if turn < 0:
+                expected = expected or gradients
+            else:
+                times.seen.append(spent)
+                if queued is not None:
+                    times.queued.append(((processors.queued() or 0) - queued) / 1e6)
+            if not alone:
+                sleep(_SPINNING)
+    return [times for times, _, _ in ways], expected
 
 
-def _judge(run: Any, ways: list, times: list[Times], expected: list) -> None:
+def _judge(run: Any, ways: list, expected: list) -> None:
     """Whether each way gives the bits of the serial engine; how far it is off where not."""
-    for time, (_, options, alone) in zip(times, ways, strict=True):
+    for times, options, alone in ways:
         with blas.one_thread() if alone else nullcontext():
             gradients = run(**options)
-        if "gated" in time.name:
+        if "gated" in times.name:
             found = report.last_report()
-            time.note = str(found) if found is not None else ""
+            times.note = str(found) if found is not None else ""
         pairs = list(zip(gradients, expected, strict=True))
-        time.same_bits = all(_bits(a) == _bits(b) for a, b in pairs)
-        if not time.same_bits:
-            time.largest_difference = max(
+        times.same_bits = all(_bits(a) == _bits(b) for a, b in pairs)
+        if not times.same_bits:
+            times.largest_difference = max(
                 [float(abs(a - b).max()) for a, b in pairs if a is not None and a.size], default=0.0
             )
 

@@ -1,13 +1,14 @@
 """Recorded backwards: when each node ran and on which thread, and where the workers' time went."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
 import minigrad as mg
+from minigrad.backends import processors
 from minigrad.backends.device import device_of
 from minigrad.engine import events
 from minigrad.engine.graph import Leaf
@@ -29,23 +30,46 @@ class Bar:
 
 
 @dataclass(slots=True)
+class Spent:
+    """Milliseconds of a run's threads together; parallel/report.py says what each of them is.
+
+    longest  alive of the thread that was there longest; before and after it one thread was at work
+    """
+
+    alive: float
+    longest: float
+    cpu: float
+    computed: float
+    queued: float = 0.0
+    waited: float = 0.0
+    over: float = 0.0
+
+
+@dataclass(slots=True)
 class Run:
     """A recorded backward: its bars, its length, and where the time of its workers went.
 
     losses: milliseconds over all workers, which add up to workers × length:
-    work        what the nodes take in the serial engine
-    slower      the nodes took longer than that (caches, memory)
-    lock, GIL   waiting for the interpreter's or the scheduler's lock, or for a processor
-    dependency  no node was ready, but later one was
-    imbalance   a worker began late, or had nothing more to do
-    scheduling  everything else: adding up, choosing, waking
+    work          what the nodes take at best
+    slower        nodes computed for longer than that (caches, memory)
+    no processor  threads were ready to run, and other threads had the processors
+    lock          waiting for the interpreter's lock, or for another
+    dependency    no node was ready, but later one was
+    imbalance     a worker began late, or had nothing more to do
+    scheduling    everything else: adding up, choosing, waking
+    Where the system does not count the third (Linux does), "lock or processor" stands for both.
+
+    work, span    T1 and T∞ as this run had them, with all but `dependency` and `imbalance`
     """
 
     name: str
     workers: int
     length: float
     bars: list[Bar]
+    spent: Spent | None = None
     losses: dict[str, float] = field(default_factory=dict)
+    work: float = 0.0
+    span: float = 0.0
 
 
 def on_gpu(arrays: list) -> bool:
@@ -89,9 +113,10 @@ def recorded_run(run: Any, order: list, name: str, workers: int, options: dict) 
         [leaf.data for p in order if p.__class__ is Leaf and (leaf := p.tensor()) is not None]
     )
     with _heard_on_gpu(heard) if there else _heard(heard), report.detailed():
-        started = perf_counter_ns()
+        queued, started = processors.queued() or 0, perf_counter_ns()
         wait_for(run(**options))
         length = (perf_counter_ns() - started) / 1e6
+        queued = (processors.queued() or 0) - queued
     lanes: dict[int, int] = {mg.cuda.current_stream().ptr if there else threading.get_ident(): 0}
     bars = [
         Bar(lanes.setdefault(thread, len(lanes)), op, node, (t0 - started) / 1e6,
@@ -99,21 +124,29 @@ def recorded_run(run: Any, order: list, name: str, workers: int, options: dict) 
         for thread, op, node, t0, t1 in heard
     ]  # fmt: skip
     made = Run(name, workers, length, bars)
-    found = report.last_report() if options else None
-    if found is not None and not there:  # what its threads did says nothing of its streams
-        made.losses = _sums(found.lanes)
+    if not there:  # what threads did says nothing of streams
+        found = report.last_report() if options else None
+        made.spent = _of_lanes(found.lanes) if found else _of_one(bars, length, queued / 1e6)
     return made
 
 
-def _sums(lanes: list) -> dict[str, float]:
-    names = ("rules", "cpu", "waited", "over", "locked", "alive")
-    return {name: sum(getattr(lane, name) for lane in lanes) / 1e6 for name in names}
+def _of_lanes(lanes: list) -> Spent:
+    names = ("alive", "cpu", "computed", "queued", "waited", "over")
+    sums = {name: sum(getattr(lane, name) for lane in lanes) / 1e6 for name in names}
+    return Spent(longest=max(lane.alive for lane in lanes) / 1e6, **sums)
 
 
-def model_of(order: list, serial: list[Run]) -> Model:
-    """The graph with, for each node, the smallest time that the serial engine took for it."""
+def _of_one(bars: list[Bar], length: float, queued: float) -> Spent:
+    """Of the serial engine, whose one thread waits for nothing but a processor."""
+    queued = min(queued, length)
+    rules = sum(bar.end - bar.start for bar in bars)
+    return Spent(length, length, rules * (1 - queued / length), length - queued, queued)
+
+
+def model_of(order: list, runs: Iterable[Run]) -> Model:
+    """The graph with, for each node, the smallest time that any run took for it."""
     least: dict[int, float] = {}
-    for recorded in serial:
+    for recorded in runs:
         for bar in recorded.bars:
             spent = bar.end - bar.start
             least[bar.node] = min(least.get(bar.node, spent), spent)
@@ -122,19 +155,41 @@ def model_of(order: list, serial: list[Run]) -> Model:
 
 def split(run: Run, model: Model) -> dict[str, float]:
     """Where the time of a run's workers went; see Run."""
-    total, sums = run.workers * run.length, run.losses
-    if not sums:
+    total, spent = run.workers * run.length, run.spent
+    if spent is None:  # on a GPU
         rules = sum(bar.end - bar.start for bar in run.bars)
-        return {"work": model.work, "slower": rules - model.work, "lock, GIL": 0.0,
-                "dependency": 0.0, "imbalance": 0.0, "scheduling": total - rules}  # fmt: skip
-    rules = sums["rules"]  # the serial engine's own time may hold waits for a processor too, so
-    work = min(model.work, rules)  # what the processor gave may be less than that
-    slower = max(0.0, min(sums["cpu"], rules) - work)
-    parts = {
-        "work": work,
-        "slower": slower,
-        "lock, GIL": rules - work - slower + sums["locked"],
-        "dependency": sums["waited"],
-        "imbalance": sums["over"] + max(0.0, total - sums["alive"]),
-    }
-    return {**parts, "scheduling": total - sum(parts.values())}
+        wanted = {"work": model.work, "slower": rules - model.work, "lock": 0.0,
+                  "dependency": 0.0, "imbalance": 0.0}  # fmt: skip
+    else:
+        alone = run.length - spent.longest
+        blocked = spent.alive - spent.computed - spent.waited - spent.over
+        queued = min(spent.queued, blocked)
+        work = min(model.work, spent.cpu)
+        counted = processors.queued() is not None
+        wanted = {
+            "work": work,
+            "slower": spent.cpu - work,
+            **({"no processor": queued} if counted else {}),
+            "lock" if counted else "lock or processor": blocked - queued,
+            "dependency": spent.waited,
+            "imbalance": spent.over + total - spent.alive - alone,
+        }
+    parts, left = {}, total
+    for name, part in wanted.items():  # clocks differ by some µs: no part may be below nothing
+        parts[name] = min(max(0.0, part), left)
+        left -= parts[name]
+    return {**parts, "scheduling": left}
+
+
+def as_it_was(run: Run, model: Model, numbers: list[int]) -> tuple[float, float]:
+    """T1 and T∞ with the times that this run took, its scheduling and waits for locks included.
+
+    What is spent outside of nodes is shared out among all vertices; what one thread did before the
+    others came and after they had gone lies on every path.
+    """
+    work = run.workers * run.length - run.losses["dependency"] - run.losses["imbalance"]
+    alone = run.length - run.spent.longest if run.spent else 0.0
+    took = {bar.node: bar.end - bar.start for bar in run.bars}
+    more = max(0.0, work - alone - sum(took.values())) / len(numbers)
+    costs = [took.get(number, 0.0) + more for number in numbers]
+    return work, alone + Model(model.ops, costs, model.parents).span

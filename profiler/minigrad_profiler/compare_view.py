@@ -10,6 +10,7 @@ from minigrad.instrument.formats import write_whole
 from minigrad.instrument.table import counted, shortened, text_table
 
 from . import gantt
+from .compare_words import disturbed
 
 
 def text(found: Any, width: int = 80, colour: bool = False) -> str:
@@ -57,17 +58,17 @@ def _times(found: Any) -> tuple[str, list[str], list[list[str]]]:
 def _bounds(found: Any) -> tuple[str, list[str], list[list[str]]]:
     model, lines = found.model, []
     for run in found.runs[1:]:
-        low, high = model.bounds(run.workers)
-        place = (run.length - low) / (high - low) if high > low else 0.0
-        where = "above the bound" if place > 1 else f"{max(0.0, place):.0%} of the way"
+        low, high = found.bounds(run)
         greedy = model.scheduled(run.workers)
-        lines.append([str(run.workers), f"{low:.3f}", f"{greedy:.3f}", f"{run.length:.3f}",
-                      f"{high:.3f}", where])  # fmt: skip
+        figures = (low, greedy, run.length, high)
+        lines.append([str(run.workers), *[f"{ms:.3f}" for ms in figures],
+                      f"{found.allowed(run.workers):.2f}×"])  # fmt: skip
     title = (
-        f"Work T1 {model.work:.3f} ms, span T∞ {model.span:.3f} ms, "
-        f"parallelism {model.parallelism:.2f}; max(T1/p, T∞) ≤ Tp ≤ T1/p + T∞"
+        f"Work T1 {model.work:.3f} ms, span T∞ {model.span:.3f} ms, parallelism "
+        f"{model.parallelism:.2f}; least is max(T1/p, T∞) of the nodes at their best, most is "
+        "T1/p + T∞ of the run as it was"
     )
-    return title, ["p", "least", "greedy", "recorded", "most", "lies at"], lines
+    return title, ["p", "least", "greedy", "recorded", "most", "allows"], lines
 
 
 def _losses(found: Any) -> tuple[str, list[str], list[list[str]]]:
@@ -113,8 +114,10 @@ def _what_if(found: Any) -> tuple[str, list[str], list[list[str]]]:
 def notes(found: Any) -> list[str]:
     """Sentences below the tables."""
     lines = [found.verdict()]
+    if told := disturbed(found):
+        lines.append(told)
     if found.model.parallelism < 1.2:
-        lines.append("The graph is nearly a chain: no number of workers makes it faster.")
+        lines.append("The graph is nearly a chain: no number of workers makes it much faster.")
     lines += [f"{way.name}: {way.note}" for way in found.ways if way.note]
     lines += [f"Not compared: {reason}" for reason in found.missing]
     if found.blas_threads is None:
@@ -122,7 +125,7 @@ def notes(found: Any) -> list[str]:
             "threadpoolctl is not installed: the threads of BLAS are as outside and not known; "
             "pip install '/path/to/the/checkout[full]'."
         )
-    return lines
+    return [*lines, found.limit()]
 
 
 def save(found: Any, path: str) -> None:

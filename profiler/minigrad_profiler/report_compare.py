@@ -43,6 +43,7 @@ def _shown(document: Any) -> dict[str, Any]:
     bounds = document["bounds"]
     return {
         "verdict": inert(str(document["verdict"]), 300),
+        "limit": inert(str(document.get("limit", "")), 400),
         "work": _finite(document["work"]),
         "span": _finite(document["span"]),
         "parallelism": _finite(document["parallelism"]),

@@ -1,5 +1,6 @@
 """compare measures every engine on one graph, and its figures agree with each other."""
 
+import importlib
 import json
 import os
 import re
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minigrad_profiler import cli, compare, compare_view, gantt
+from minigrad_profiler import cli, compare, compare_cli, compare_view, compare_words, gantt
+from minigrad_profiler.compare import Comparison, Times, _timed
 from minigrad_profiler.compare_model import Model
-from minigrad_profiler.compare_runs import Run, split
+from minigrad_profiler.compare_runs import Bar, Run, Spent, as_it_was, split
 
 import minigrad as mg
+from minigrad.backends import processors
 
 
 def wide_graph(members=4):
@@ -95,11 +98,62 @@ def test_a_tape_is_compared_where_one_has_recorded_the_loss():
     del tape
 
 
-def test_no_share_is_counted_twice_where_the_machine_is_shared():
-    sums = {"rules": 95.0, "cpu": 30.0, "waited": 0.0, "over": 0.0, "locked": 1.0, "alive": 100.0}
-    parts = split(Run("parallel", 1, 100.0, [], sums), Model(["exp"], [90.0], [[]]))
+def one_run(spent, workers=2, length=100.0, bars=()):
+    return Run("parallel", workers, length, list(bars), spent)
+
+
+CHAIN = Model(["exp"], [90.0], [[]])
+
+
+@pytest.mark.parametrize(
+    ("cause", "spent"),
+    [
+        ("no processor", Spent(200, 100, cpu=90, computed=120, queued=80)),
+        ("lock", Spent(200, 100, cpu=90, computed=120)),
+        ("dependency", Spent(200, 100, cpu=90, computed=120, waited=80)),
+        ("imbalance", Spent(200, 100, cpu=90, computed=120, over=80)),
+        ("slower", Spent(200, 100, cpu=170, computed=200)),
+        ("scheduling", Spent(200, 100, cpu=90, computed=200)),
+    ],
+)
+def test_time_is_charged_to_what_took_it(cause, spent, monkeypatch):
+    monkeypatch.setattr(processors, "queued", lambda: 0)
+    parts = split(one_run(spent), CHAIN)
+    assert parts.pop("work") == 90 and sum(parts.values()) == pytest.approx(110)
+    assert max(parts, key=lambda name: parts[name]) == cause and parts[cause] >= 80
+
+
+def test_where_waits_for_a_processor_are_not_counted_no_lock_is_blamed(monkeypatch):
+    monkeypatch.setattr(processors, "queued", lambda: None)
+    parts = split(one_run(Spent(200, 100, cpu=90, computed=120)), CHAIN)
+    assert parts["lock or processor"] == 80 and not {"lock", "no processor"} & set(parts)
+
+
+def test_no_share_is_counted_twice_where_clocks_disagree():
+    parts = split(one_run(Spent(101, 99, 95, 30, queued=90, over=3), workers=1), CHAIN)
     assert min(parts.values()) >= 0 and sum(parts.values()) == pytest.approx(100)
-    assert parts["work"] == 90 and parts["lock, GIL"] == 6
+
+
+def test_the_serial_engine_waits_for_no_lock(found):
+    assert found.runs[0].losses.get("lock", 0.0) == 0
+
+
+def test_what_was_recorded_lies_within_its_bounds():
+    """Two nodes of 40 ms after one of 20, with 10 ms before them where one thread is at work."""
+    model = Model(["a", "b", "b"], [10.0, 30.0, 30.0], [[1, 2], [], []])
+    bars = [Bar(0, "a", 0, 10, 30), Bar(0, "b", 1, 30, 70), Bar(1, "b", 2, 30, 70)]
+    run = one_run(Spent(120, 60, cpu=100, computed=100, waited=20), 2, 70.0, bars)
+    run.losses = split(run, model)
+    run.work, run.span = as_it_was(run, model, [0, 1, 2])
+    assert run.losses["imbalance"] == 10  # the other worker was not there yet
+    assert (run.work, run.span) == (110.0, 70.0)
+    assert max(run.work / 2, run.span) <= run.length <= run.work / 2 + run.span
+
+
+def test_no_recorded_run_beats_the_least_that_the_graph_allows(found):
+    for run in found.runs:
+        low, high = found.bounds(run)
+        assert low <= run.length + 1e-6 and low <= high
 
 
 def test_the_losses_of_a_run_add_up_to_its_workers_time(found):
@@ -160,6 +214,82 @@ def test_an_op_named_like_markup_is_shown_as_text(found):
         bar.op = name
 
 
+def a_comparison(losses, work=80.0, span=50.0, turns=None, workers=2, cores=2, serial_losses=None):
+    """Of a graph with this work and span, whose workers' time of 2 × 100 ms went to these."""
+    names = ("work", "slower", "no processor", "lock", "dependency", "imbalance", "scheduling")
+    run = Run("parallel", workers, 100.0, [], losses=dict.fromkeys(names, 0.0) | losses)
+    model = Model(["a", "b"], [span, work - span], [[], []])
+    serial = [100.0, 101.0, 102.0]
+    ways = [Times("serial", serial, [0.0] * 3), Times("parallel", turns or serial, workers=2)]
+    alone = Run("serial", 1, 180.0, [], losses=dict.fromkeys(names, 0.0) | (serial_losses or {}))
+    return Comparison(ways, [alone, run], model, [0, 1], 1, 1, cores, [])
+
+
+@pytest.mark.parametrize(
+    ("losses", "options", "said"),
+    [
+        ({"dependency": 40.0, "imbalance": 50.0}, {}, "longest path takes 50.00 of 80.00 ms"),
+        ({"dependency": 90.0}, {"span": 40.0}, "without a ready node"),
+        ({"no processor": 90.0}, {}, "other programs, which had the processors (45%"),
+        ({"no processor": 90.0}, {"cores": 1}, "has 1 processor for them"),
+        ({"slower": 90.0}, {}, "shared caches"),
+        ({"lock": 90.0}, {}, "interpreter's lock"),
+        ({"scheduling": 90.0}, {}, "the engine's own time, for 2 nodes of 40.00 ms each"),
+        ({"work": 190.0, "lock": 10.0}, {}, "nothing much; they are 1.80× as fast"),
+        ({"no processor": 90.0, "lock": 60.0}, {}, "processors (45% of their time), then"),
+    ],
+)
+def test_a_sentence_says_what_limits_the_gain(losses, options, said):
+    found = a_comparison(losses, **options)
+    assert said in found.limit() and found.limit().endswith(".")
+    assert compare_view.notes(found)[-1] == found.limit()
+
+
+def test_what_slows_the_serial_engine_as_well_takes_no_gain_away():
+    busy = {"no processor": 90.0}
+    assert "other programs" in a_comparison(busy | {"lock": 30.0}).limit()
+    assert "lock" in a_comparison(busy | {"lock": 30.0}, serial_losses=busy).limit()
+
+
+def test_one_worker_is_said_to_gain_nothing():
+    assert "one worker" in a_comparison({}, workers=1).limit()
+
+
+@pytest.mark.parametrize(
+    ("serial", "parallel", "said"),
+    [
+        ([100.0, 101.0, 102.0], [80.0, 80.0, 82.0], "Fastest: parallel, 1.25×"),
+        ([100.0, 101.0, 102.0], [99.0, 100.0, 101.0], "Nothing is clearly faster"),
+        ([100.0, 101.0, 60.0], [90.0, 60.0, 90.0], "Nothing is clearly faster"),  # turns disagree
+        ([100.0, 150.0, 160.0], [99.0, 100.0, 101.0], "Nothing is clearly faster"),  # at its best
+        ([100.0, 101.0, 102.0], [50.0, 50.0, 50.0], "but the graph allows 1.60×"),
+    ],
+)
+def test_a_gain_is_told_where_it_is_clear_and_can_be(serial, parallel, said):
+    found = a_comparison({}, turns=parallel)
+    found.ways[0].seen[:] = serial
+    assert said in found.verdict()
+
+
+def test_a_machine_that_is_busy_is_said_to_be():
+    found = a_comparison({})
+    assert compare_words.disturbed(found) == ""
+    found.ways[0].queued[:] = [30.0, 30.0, 31.0]
+    assert "for 30% of its time" in compare_words.disturbed(found)
+    assert compare_words.disturbed(found) in compare_view.notes(found)
+
+
+def test_no_way_always_runs_after_the_same_other_one(monkeypatch):
+    module = importlib.import_module("minigrad_profiler.compare")
+    monkeypatch.setattr(module, "sleep", lambda seconds: None)
+    ran = []
+    ways = [(Times(name, []), {"name": name}, name != "c") for name in "abc"]
+    _timed(lambda name: ran.append(name) or [], ways, 12)
+    pairs = set(zip(ran, ran[1:], strict=False))
+    assert {("a", "b"), ("c", "b"), ("b", "a"), ("c", "a")} <= pairs
+    assert [len(times.seen) for times, _, _ in ways] == [12] * 3
+
+
 def test_a_loss_without_leaves_is_refused():
     with pytest.raises(ValueError, match="requires a gradient"):
         compare(mg.tensor([1.0]).sum())
@@ -188,6 +318,19 @@ def test_the_command_compares_the_nth_backward_of_a_script(tmp_path):
     assert "step 0" in done.stderr  # standard output is for the JSON alone
     figures = done.stdout
     assert [way["same_bits"] for way in json.loads(figures)["ways"]][:2] == [True, True]
+
+
+def test_an_unchanged_script_is_compared_with_a_tape_too(tmp_path):
+    """Also one that writes into what a tape around it would keep."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import minigrad as mg\n"
+        "y, w = mg.ones(3) * 1, mg.ones(3, requires_grad=True)\n"
+        "print((y * w).sum().item())\ny += 1\n"
+        "(mg.exp(y * w) + mg.linalg.qr(mg.eye(3) * w)[1]).sum().backward()\n"
+    )
+    found = compare_cli.compare_script(str(script), [], repeats=1)
+    assert found.way("tape").same_bits and found.missing == []
 
 
 def test_a_script_that_goes_elsewhere_takes_nothing_along(tmp_path, monkeypatch, capsys):

@@ -311,7 +311,8 @@ def test_a_comparison_is_taken_in_and_a_false_one_refused(tmp_path, log, report)
     found = compare((x @ x).sum(), repeats=1, workers=[2])
     found.save(str(path))
     shown = report.data("run", str(path))["compare"]
-    assert shown["verdict"] == found.verdict() and len(shown["runs"]) == len(found.runs)
+    assert (shown["verdict"], shown["limit"]) == (found.verdict(), found.limit())
+    assert len(shown["runs"]) == len(found.runs)
     assert sum(len(run["bars"]) for run in shown["runs"]) == shown["bars"]
     document = json.loads(path.read_text())
     for change in (

@@ -20,9 +20,10 @@ class Comparison {
     const { data } = this;
     $("compare").hidden = false;
     $("verdict").textContent = data.verdict;
+    $("limit").textContent = data.limit;
     $("bounds").textContent = `Work T₁ ${this.ms(data.work)}, span T∞ ${this.ms(data.span)}, `
-      + `parallelism ${data.parallelism.toFixed(2)}. A greedy schedule on p workers takes between `
-      + "max(T₁/p, T∞) and T₁/p + T∞. Framed bars are on the critical path."
+      + `parallelism ${data.parallelism.toFixed(2)}. Least is max(T₁/p, T∞) of the nodes at their `
+      + "best, most T₁/p + T∞ of the run as it was. Framed bars are on the critical path."
       + (data.runs.some((run) => run.bars.length) && data.shortest
         ? ` Of ${grouped(data.bars)} bars those from ${this.ms(data.shortest)} on are drawn.` : "");
     this.gantt();
