@@ -141,8 +141,9 @@ for name, (loss, _) in (("chain", chain(12, 256, 256)), ("towers", towers(8, 3, 
 assert 0.999 < found["chain"].model.parallelism < 1.1 < found["towers"].model.parallelism
 
 # %% [markdown]
-# The costs in these models are measured, node by node, in serial runs. So one can ask what a greedy
-# schedule would make of them with any number of workers, with nothing lost to scheduling:
+# The costs in these models are the least that each node took in any recorded run. So one can ask
+# what a greedy schedule would make of them with any number of workers, with nothing lost to
+# scheduling:
 
 # %%
 workers = np.arange(1, 17)
@@ -169,27 +170,28 @@ figure.tight_layout()
 #
 # `compare` ran each engine in turns, seven times, on the same graph. The first table: times with
 # quartiles, and whether the gradients have the bits of the serial engine. Then the bounds, where
-# the workers' time went, and the most expensive nodes.
+# the workers' time went, and the most expensive nodes. The last sentence says what limits the gain.
 
 # %%
 print(found["towers"])
 
 # %% [markdown]
 # As a picture, serial above and two workers below, on one time axis. Framed nodes are on the
-# longest path. (Of three recorded runs of each kind this is the shortest, so it may lie below the
+# longest path. (Of the recorded runs of each kind this is the shortest, so it may lie below the
 # medians above.)
 
 # %%
 display(SVG(gantt.svg(found["towers"].runs, 900)))
 
 # %% [markdown]
-# "Where the workers' time went" splits $p \cdot T_p$ into six parts, which add up:
+# "Where the workers' time went" splits $p \cdot T_p$ into seven parts, which add up:
 #
 # | part | what it is |
 # |---|---|
-# | work | what the nodes take in the serial engine |
+# | work | what the nodes take at their best |
 # | slower | two cores share caches and memory, so nodes take longer |
-# | lock, GIL | waiting for the interpreter's lock, for the scheduler's, or for a processor |
+# | no processor | ready to run, but other programs had the processors (Linux counts this) |
+# | lock | waiting for the interpreter's lock, or for the scheduler's |
 # | dependency | nothing was ready, but later something was |
 # | imbalance | a worker began late, or had nothing more to do |
 # | scheduling | adding up, choosing, waking |
