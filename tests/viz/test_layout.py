@@ -62,6 +62,31 @@ def test_the_same_graph_gives_the_same_places(graph):
     assert place(*graph) == place(*graph)
 
 
+@settings(max_examples=40)
+@given(graphs())
+def test_ports_on_the_rim_of_a_frame_stand_above_and_below_all_else(graph):
+    widths, heights, links = graph
+    pins = [("", "top", "bottom")[at % 3] for at in range(len(widths))]
+    links = [(s, t, p) for s, t, p in links if s < t and pins[s] != "bottom" and pins[t] != "top"]
+    y = place(widths, heights, links, None, pins).y
+    rows = {"top": [], "": [], "bottom": []}
+    for at, pin in enumerate(pins):
+        rows[pin].append(y[at])
+    for above, below in itertools.pairwise(filter(None, rows.values())):
+        assert max(above) < min(below)
+
+
+@settings(max_examples=40)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_boxes_that_stood_before_keep_their_order_in_each_row(graph, chance):
+    before = [chance.choice([None, chance.random()]) for _ in graph[0]]
+    layout = place(*graph, None, None, before)
+    stood = [at for at in range(len(before)) if before[at] is not None]
+    for one, other in itertools.combinations(stood, 2):
+        if layout.y[one] == layout.y[other] and before[one] < before[other]:
+            assert layout.x[one] < layout.x[other]
+
+
 def test_a_route_ends_on_the_top_of_its_target(picture, dumps):
     drawn = picture(dumps.residual())
     layout = drawn.layout()

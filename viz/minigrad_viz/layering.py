@@ -7,10 +7,7 @@ deep model costs one waypoint a row, not one a row and consumer.
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 
 Link = tuple[int, int, int]  # source box, target box, port of the source
 
@@ -19,56 +16,62 @@ Link = tuple[int, int, int]  # source box, target box, port of the source
 class Layers:
     """Boxes 0..boxes-1 and the waypoints after them, sorted into rows and joined by segments.
 
-    `taps[k]` says how link k runs: the chain of points it leaves from its trunk, top to bottom,
+    `trunk[k]` says how link k runs: the chain of points it leaves from its trunk, top to bottom,
     given as (first point, number of waypoints). `deepest[k]` marks the one link of a trunk that
     draws the whole of it; the others start at their last waypoint. A `direct` link has no waypoints
     although it is long; a `reversed` one runs against the rows, to break a cycle.
     """
 
     boxes: int
+    pins: list[str]
     row: list[int]
-    upper: list[list[int]] = field(default_factory=list)
-    lower: list[list[int]] = field(default_factory=list)
-    trunk: list[tuple[int, int]] = field(default_factory=list)
-    deepest: list[bool] = field(default_factory=list)
-    direct: list[bool] = field(default_factory=list)
-    reversed: list[bool] = field(default_factory=list)
-
-    def rows(self) -> list[list[int]]:
-        """The points of each row, in number order."""
-        rows: list[list[int]] = [[] for _ in range(max(self.row, default=-1) + 1)]
-        for point, row in enumerate(self.row):
-            rows[row].append(point)
-        return rows
+    upper: list[list[int]]
+    lower: list[list[int]]
+    trunk: list[tuple[int, int]]
+    deepest: list[bool]
+    direct: list[bool]
+    reversed: list[bool]
 
 
-def assign_layers(boxes: int, links: list[Link], budget: int | None = None) -> Layers:
+def assign_layers(
+    boxes: int, links: list[Link], pins: list[str] | None = None, budget: int | None = None
+) -> Layers:
     """Rows by longest path, each box as low as its consumers let it, trunks for long links.
 
-    At most `budget` waypoints are made; the longest trunks go without.
+    `pins[box]` is "top" or "bottom" for a port on the rim of a frame, "" for any other box. At most
+    `budget` waypoints are made; the longest trunks go without.
     """
+    if pins is None:
+        pins = ["" for _ in range(boxes)]
     rank = _topological_rank(boxes, links)
-    oriented = [
-        (s, t, p) if rank[s] < rank[t] else (t, s, -1 - k) for k, (s, t, p) in enumerate(links)
-    ]
-    layers = Layers(boxes, _rows(boxes, oriented, rank))
-    layers.reversed = [rank[s] > rank[t] for s, t, _ in links]
+    oriented: list[Link] = []
+    for k in range(len(links)):
+        source, target, port = links[k]
+        ends = (source, target, port) if rank[source] < rank[target] else (target, source, -1 - k)
+        oriented.append(ends)
+    row = _rows(boxes, oriented, rank)
+    _pin_rows(row, pins)
+    upper: list[list[int]] = [[] for _ in range(boxes)]
+    lower: list[list[int]] = [[] for _ in range(boxes)]
+    against = [rank[link[0]] > rank[link[1]] for link in links]
+    layers = Layers(boxes, pins, row, upper, lower, [], [], [], against)
     _add_trunks(layers, oriented, 20_000 + 2 * boxes if budget is None else budget)
     return layers
 
 
 def _topological_rank(boxes: int, links: list[Link]) -> list[int]:
     """A number for each box that rises along links; on a cycle the lowest box goes first."""
-    waiting = [0] * boxes
+    waiting = [0 for _ in range(boxes)]
     targets: list[list[int]] = [[] for _ in range(boxes)]
     for source, target, _ in links:
         targets[source].append(target)
         waiting[target] += 1
-    rank = [-1] * boxes
+    rank = [-1 for _ in range(boxes)]
     ready = [box for box in range(boxes) if waiting[box] == 0]
-    placed, lowest = 0, 0
+    placed = 0
+    lowest = 0
     while placed < boxes:
-        if not ready:
+        if len(ready) == 0:
             while rank[lowest] >= 0:
                 lowest += 1
             ready.append(lowest)
@@ -86,13 +89,15 @@ def _topological_rank(boxes: int, links: list[Link]) -> list[int]:
 
 
 def _rows(boxes: int, oriented: list[Link], rank: list[int]) -> list[int]:
-    order = sorted(range(boxes), key=rank.__getitem__)
     targets: list[list[int]] = [[] for _ in range(boxes)]
-    inputs = [0] * boxes
+    inputs = [0 for _ in range(boxes)]
     for source, target, _ in oriented:
         targets[source].append(target)
         inputs[target] += 1
-    row = [0] * boxes
+    order = [0 for _ in range(boxes)]
+    for box in range(boxes):
+        order[rank[box]] = box
+    row = [0 for _ in range(boxes)]
     for box in order:
         below = row[box] + 1
         for target in targets[box]:
@@ -100,52 +105,93 @@ def _rows(boxes: int, oriented: list[Link], rank: list[int]) -> list[int]:
                 row[target] = below
     # A parameter, and what is made of parameters alone, belongs beside its consumer and not at the
     # top: everything that feeds something slides down as far as it can.
-    for box in reversed(order):
-        if targets[box]:
-            row[box] = min([row[target] for target in targets[box]]) - 1
+    order.reverse()
+    for box in order:
+        if len(targets[box]) > 0:
+            least = row[targets[box][0]]
+            for target in targets[box]:
+                least = min(least, row[target])
+            row[box] = least - 1
     # Boxes without any link would make one endless row; they fill a square instead.
-    alone = [box for box in range(boxes) if not targets[box] and not inputs[box]]
-    across = max(6, math.isqrt(len(alone)))
-    for at, box in enumerate(alone):
-        row[box] = at // across
+    alone = [box for box in range(boxes) if len(targets[box]) == 0 and inputs[box] == 0]
+    across = max(6, int(len(alone) ** 0.5))
+    for at in range(len(alone)):
+        row[alone[at]] = at // across
     return row
+
+
+def _pin_rows(row: list[int], pins: list[str]) -> None:
+    """Pinned boxes stand alone in their rows: nothing is drawn between them and the rim."""
+    inner = [box for box in range(len(row)) if pins[box] == ""]
+    if len(inner) == len(row):
+        return
+    least = len(row)
+    most = 0
+    for box in inner:
+        least = min(least, row[box])
+        most = max(most, row[box])
+    above = 0
+    for side in pins:
+        if side == "top":
+            above = 1
+    for box in range(len(row)):
+        if pins[box] == "top":
+            row[box] = 0
+        elif pins[box] == "bottom":
+            row[box] = most - least + above + 1
+        else:
+            row[box] += above - least
 
 
 def _add_trunks(layers: Layers, oriented: list[Link], budget: int) -> None:
     row = layers.row
-    trunks: dict[tuple[int, int], int] = defaultdict(int)  # (source, port) -> waypoints it needs
+    numbers: list[dict[int, int]] = [
+        {} for _ in range(layers.boxes)
+    ]  # of a source's trunks, by port
+    sources: list[int] = []
+    lengths: list[int] = []
+    trunk_of: list[int] = []
     for source, target, port in oriented:
-        trunks[source, port] = max(trunks[source, port], row[target] - row[source] - 1)
-    made: dict[tuple[int, int], int] = {}  # (source, port) -> its first waypoint
-    for (source, port), length in sorted(trunks.items(), key=lambda item: item[1]):
-        if length > budget:
+        trunk = numbers[source].get(port, -1)
+        if trunk < 0:
+            trunk = len(sources)
+            numbers[source][port] = trunk
+            sources.append(source)
+            lengths.append(0)
+        lengths[trunk] = max(lengths[trunk], row[target] - row[source] - 1)
+        trunk_of.append(trunk)
+    firsts = [-1 for _ in sources]  # the first waypoint of a trunk; -1 if it goes without
+    for trunk in sorted(range(len(sources)), key=lambda at: lengths[at]):
+        if lengths[trunk] > budget:
             break
-        budget -= length
-        made[source, port] = len(row)
-        row.extend(range(row[source] + 1, row[source] + 1 + length))
-    layers.upper = [[] for _ in row]
-    layers.lower = [[] for _ in row]
-    for key, first in made.items():
-        chain = [key[0], *range(first, first + trunks[key])]
-        for above, below in pairwise(chain):
-            _join(layers, above, below)
-    drawn: set[tuple[int, int]] = set()
-    for source, target, port in oriented:
-        _add_tap(layers, source, target, made.get((source, port)))
-        whole = (
-            row[target] - row[source] - 1 == trunks[source, port] and (source, port) not in drawn
-        )
+        budget -= lengths[trunk]
+        firsts[trunk] = len(row)
+        above = sources[trunk]
+        for _ in range(lengths[trunk]):
+            row.append(row[above] + 1)
+            layers.upper.append([])
+            layers.lower.append([])
+            _join(layers, above, len(row) - 1)
+            above = len(row) - 1
+    drawn = [False for _ in sources]
+    for k in range(len(oriented)):
+        source, target, _ = oriented[k]
+        trunk = trunk_of[k]
+        _add_tap(layers, source, target, firsts[trunk])
+        whole = row[target] - row[source] - 1 == lengths[trunk] and not drawn[trunk]
         layers.deepest.append(whole)
-        if whole:
-            drawn.add((source, port))
+        drawn[trunk] = drawn[trunk] or whole
 
 
-def _add_tap(layers: Layers, source: int, target: int, first: int | None) -> None:
+def _add_tap(layers: Layers, source: int, target: int, first: int) -> None:
     span = layers.row[target] - layers.row[source] - 1
-    layers.direct.append(first is None and span > 0)
-    layers.trunk.append((first or 0, 0 if first is None else span))
-    if first is not None or span == 0:
-        _join(layers, first + span - 1 if first is not None and span else source, target)
+    without = first < 0
+    layers.direct.append(without and span > 0)
+    layers.trunk.append((0, 0) if without else (first, span))
+    if span == 0:
+        _join(layers, source, target)
+    elif not without:
+        _join(layers, first + span - 1, target)
 
 
 def _join(layers: Layers, above: int, below: int) -> None:
