@@ -1,6 +1,11 @@
 """The layered layout: nothing overlaps, data flows down, the same graph gives the same places."""
 
 import itertools
+import json
+import random
+import runpy
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +13,8 @@ from hypothesis import strategies as st
 from minigrad_viz.layering import assign_layers
 from minigrad_viz.layout import place
 from minigrad_viz.ordering import crossings, order_rows
+
+TRANSLATE = Path(__file__).resolve().parents[2] / "viz/translate_layout.py"
 
 
 @st.composite
@@ -85,6 +92,30 @@ def test_boxes_that_stood_before_keep_their_order_in_each_row(graph, chance):
     for one, other in itertools.combinations(stood, 2):
         if layout.y[one] == layout.y[other] and before[one] < before[other]:
             assert layout.x[one] < layout.x[other]
+
+
+def test_the_pages_layout_is_the_translation_of_this_one():
+    pytest.importorskip("pscript", reason="it translates")
+    translate = runpy.run_path(str(TRANSLATE))
+    written = translate["TARGET"].read_text(encoding="utf-8")
+    assert written == translate["translated"](), "run `python viz/translate_layout.py`"
+
+
+def test_a_browser_places_boxes_where_python_does(open_page, dumps):
+    page = open_page(dumps.tiny())
+    for seed, count in ((1, 8), (2, 60), (3, 400)):
+        chance = random.Random(seed)
+        links = {(chance.randrange(at), at, 0) for at in range(1, count) for _ in range(2)}
+        links = [*links, (count - 1, 0, 0), (count - 2, 1, 1)]  # the last two against the rows
+        widths = [chance.uniform(40, 100) for _ in range(count)]
+        heights = [chance.uniform(30, 60) for _ in range(count)]
+        exits = [chance.uniform(-9, 9) for _ in links]
+        pins = ["top", *[""] * (count - 2), "bottom"]
+        before = [chance.choice([None, chance.random()]) for _ in range(count)]
+        for more in ([], [pins], [pins, before], [None, before]):
+            asked = [widths, heights, links, exits, *more]
+            theirs = page.evaluate("asked => layered.place(...asked)", asked)
+            assert theirs == json.loads(json.dumps(asdict(place(*asked))))
 
 
 def test_a_route_ends_on_the_top_of_its_target(picture, dumps):

@@ -1,9 +1,6 @@
 """The interactive page in a real browser: it loads alone, finds, folds and keeps its address."""
 
-import random
-
 import pytest
-from minigrad_viz.layout import place
 from minigrad_viz.reader import graph_from
 from minigrad_viz.structure import structural_hash
 
@@ -63,24 +60,6 @@ def test_the_browser_folds_as_the_python_writers_do(open_page, dumps, picture):
         page = open_page(dumps.wide_random(300, 8), depth=depth)
         assert boxes(page) == len(drawn.boxes)
         assert page.evaluate("app.scene.links.length") == len(drawn.links)
-
-
-def test_the_browser_places_boxes_where_python_does(open_page, dumps):
-    page = open_page(dumps.tiny())
-    for seed, count in ((1, 8), (2, 60), (3, 400)):
-        chance = random.Random(seed)
-        links = {(chance.randrange(at), at, 0) for at in range(1, count) for _ in range(2)}
-        back = {(count - 1, 0, 0), (count - 2, 1, 1)}
-        links, widths = sorted(links | back), [float(40 + at % 7 * 10) for at in range(count)]
-        heights, exits = [float(30 + at % 3 * 13) for at in range(count)], [0.0] * len(links)
-        ours = place(widths, heights, links, exits)
-        theirs = page.evaluate("a => placeGraph(...a)", [widths, heights, links, exits])
-        assert theirs["x"] == pytest.approx(ours.x, abs=1e-3)
-        assert theirs["y"] == pytest.approx(ours.y, abs=1e-3)
-        for route, other in zip(ours.routes, theirs["routes"], strict=True):
-            assert [c for point in other for c in point] == pytest.approx(
-                [c for point in route for c in point], abs=1e-3
-            )
 
 
 def test_the_address_brings_back_what_was_looked_at(open_page, dumps):

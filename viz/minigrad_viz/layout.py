@@ -2,6 +2,10 @@
 
 `place` is the whole of it: rows (layering), order inside rows (ordering), then coordinates here.
 Units are pixels; x grows to the right and y downwards, data flows top to bottom.
+
+The page lays out again whenever a scope opens or folds, by these same three files:
+`python viz/translate_layout.py` writes them anew as assets/layout.js, for which they keep to plain
+loops, lists and numbers.
 """
 
 from __future__ import annotations

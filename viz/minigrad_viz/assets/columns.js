@@ -23,11 +23,11 @@ function intoColumns(layout, graph, space, before) {
     plan.zoom = zoomOf(plan.width, plan.height, space);
     if (plan.zoom > best.zoom * COLUMN.worth) best = plan;
   }
-  if (best !== plain) moveTo(layout, best);
+  if (best !== plain) moveTo(layout, graph, best);
 }
 
 function cutAt(layout, graph, cuts) {
-  moveTo(layout, planColumns(layout, graph, cuts, trunkSpans(layout, graph.ends)));
+  moveTo(layout, graph, planColumns(layout, graph, cuts, trunkSpans(layout, graph.ends)));
 }
 
 function zoomOf(width, height, space) {
@@ -98,15 +98,16 @@ function planColumns({ x, row, tops, bottoms, waypoints }, { widths }, cuts, tru
     across += column.right - column.left;
     column.up = tops[k ? cuts[k - 1] : 0];
     const last = k < cuts.length ? cuts[k] - 1 : tops.length - 1;
-    height = Math.max(height, bottoms[last] + (last + 1 < tops.length ? ROOM.stub : 0) - column.up);
+    const below = last + 1 < tops.length ? layered.STUB : 0;
+    height = Math.max(height, bottoms[last] + below - column.up);
   });
   return { columns, columnOf, cuts, lanes, margin, floor: margin + height,
     width: across, height: height + 2 * margin };
 }
 
-function moveTo(layout, plan) {
+function moveTo(layout, { ends }, plan) {
   const { columns, columnOf, margin } = plan, { row } = layout;
-  const names = layout.links.map(([source, , port]) => `${source}:${port}`);
+  const names = ends.map(([source, , port]) => `${source}:${port}`);
   const moved = (column, [x, y]) => [x + columns[column].shift, y - columns[column].up + margin];
   layout.routes = layout.routes.map((route, k) => {
     const points = [];

@@ -89,9 +89,9 @@ function nameOf(item) {
 
 // Where the items of a frame stood in the scene before.
 function placesBefore(items, before) {
-  if (!before) return [];
+  if (!before) return null;
   const places = new Map(before.items.map((item, k) => [nameOf(item), before.layout.x[k]]));
-  return items.map((item) => (item.stub ? undefined : places.get(nameOf(item))));
+  return items.map((item) => (item.stub ? null : places.get(nameOf(item)) ?? null));
 }
 
 function placeFrame(frame, space, before) {
@@ -104,7 +104,8 @@ function placeFrame(frame, space, before) {
   const heights = items.map((item) => item.h + (item.stub ? 0 : rim(item)));
   const ends = links.map((link) => [link.from, link.to, number(link)]);
   const exits = links.map(({ from, tensor }) => exitOf(items[from], tensor));
-  const layout = placeGraph(widths, heights, ends, exits, pins, placesBefore(items, before));
+  const sides = items.map((_, k) => pins.get(k) || "");
+  const layout = layered.place(widths, heights, ends, exits, sides, placesBefore(items, before));
   layout.routes = wholeRoutes(layout, ends);
   intoColumns(layout, { widths, heights, ends }, inside(frame, space), before && before.layout);
   Object.assign(frame, { layout, w: layout.width, h: layout.height });
