@@ -30,10 +30,13 @@ from ..backends.sites import calling_frames, outermost
 from ..backends.threads import identity
 
 PERIOD_MS = 5.0
+_SOON = 0.001  # s between the first looks: a run of a tenth of a second needs some, too
+_FIRST = 100  # how many these are
 _LONG_COLLECTION = 1_000_000  # ns of a garbage collection that is told
-# Seconds until a thread that runs Python gives way. With 5 ms, as Python has it, a sample is taken
-# where a thread lets others run by itself, not where it spends its time.
-_SWITCH = 0.0005
+# Seconds until a thread that runs Python gives way: the least. With 5 ms, as Python has it, and
+# even with 0.1 ms, samples are taken where a thread lets others run by itself, as NumPy does while
+# it copies or fills, not where it spends its time.
+_SWITCH = 1e-6
 _ENDS = 1.0  # s in which the thread ends, if Ctrl-C has not come before it began
 _DEEPEST = 40  # frames of the user's in a sample
 _MOST_CODES = 100_000  # code objects whose kind is remembered
@@ -124,14 +127,19 @@ class Sampler:
     def _run(self, stop: Any, ended: Any) -> None:
         self._own = identity()
         try:
-            while not stop.acquire(timeout=self.period):
+            looks = 0
+            while not stop.acquire(timeout=self._pause(looks)):
                 began = thread_time_ns()
                 self._look(perf_counter_ns(), self._own)
                 self.spent += thread_time_ns() - began
+                looks += 1
         except Exception:  # what is shown of a program must never end it
             return
         finally:
             ended.release()
+
+    def _pause(self, looks: int) -> float:
+        return min(_SOON, self.period) if looks < _FIRST else self.period
 
     def called(self, op: str, t: int, thread: int) -> None:
         """A forward call that was due: tell its callers."""

@@ -1,6 +1,8 @@
 """Findings about time: slow lines, tiny ops, accidental float64, copies, time outside of ops."""
 
-from typing import Any
+import math
+import re
+from dataclasses import dataclass, field
 
 from minigrad.instrument.table import counted, duration, size
 
@@ -13,15 +15,19 @@ from .roofline import CALLING
 _TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
 _LOOP = 16  # calls on a line for each backward: from this many on, they come from a loop
+_SAME = 8  # calls of one of its ops
 NOTED = 0.03  # of the run: what takes less is no fault worth the name
-_JOINING = ("concatenate", "stack")
+_JOINING = ("concatenate_arrays", "stack_arrays")
+_GROWN = 8  # lengths that a join has made, and a later one takes: from this many on, it is a loop
 _TRANSFERS = ("device_copy",)
 
 
 def time_findings(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
     """Findings from the times of ops, and of what happened between them."""
-    found = [*_slowest(measured, lines, beside), *_tiny(measured, lines, beside)]
-    found += [*_pieces(measured, beside), *_transfers(measured)]
+    pieces = _pieces(measured, lines, beside)
+    growing = {finding.place: finding.weight for finding in pieces if finding.fault}
+    found = [*_slowest(measured, lines, beside), *_tiny(measured, lines, beside, growing)]
+    found += [*pieces, *_transfers(measured)]
     return [*found, *_outside(beside), *_recording(measured)]
 
 
@@ -98,65 +104,118 @@ def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: f
     return "it reaches little of what this machine can do: larger arrays in fewer calls help"
 
 
-def _tiny(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
-    """Functions with lines of many calls that hardly do anything."""
+def _tiny(
+    measured: Measured, lines: list[Line], beside: Outside, growing: dict[str, float]
+) -> list[Finding]:
+    """Functions with lines of many calls that hardly do anything.
+
+    Where one of their lines makes an array grow, that is the fault; the loop comes behind it.
+    """
     every, rounds = sum(line.calls for line in lines), max(1, _passes(measured))
+    repeats = _repeats(measured)
     loops: dict[tuple[str, str], list[tuple[Line, int]]] = {}
+    grows: dict[tuple[str, str], float] = {}
     for line in lines:
         points = [point for point in line.points.values() if point.calls]
         calls = sum(point.calls for point in points)
+        function = line.place.rpartition(":")[0], line.name.removeprefix(line.place)
+        if line.place in growing:
+            grows[function] = growing[line.place]
+            continue
         if not line.place or calls < max(100, _MANY * every, _LOOP * rounds):
             continue
+        if repeats.get(line.place, 0) < _SAME * rounds:
+            continue  # a whole model on one line is no loop
         bounds = {point.bound for point in points}
         if _time_of(line) / calls < _TINY_NS and bounds <= {"overhead", ""}:
-            function = line.name.removeprefix(line.place)
-            loops.setdefault((line.place.rpartition(":")[0], function), []).append((line, calls))
+            loops.setdefault(function, []).append((line, calls))
     tiny = {member.place for members in loops.values() for member, _ in members}
     large = [line for line in lines if line.place not in tiny]
-    engine = sum(sums.self_ns for call, sums in measured.by_key() if call.kind == "pass")
     found = []
-    for members in loops.values():
+    for function, members in loops.items():
         most = max(calls for _, calls in members)
         spent = sum(_time_of(member) for member, _ in members)
         if any(line.calls > most / 4 and _time_of(line) > spent for line in large):
             continue  # the small ops of a loop that does large ones
         line, _ = max(members, key=lambda member: member[1])
         calls = sum(n for _, n in members)
-        around = sum(beside.lines.get(member.place, 0) for member, _ in members)
-        part = (spent + around + engine * calls / every) / beside.run
+        places = [member.place for member, _ in members]
+        part = _with_surroundings(measured, beside, spent, places, calls / every)
         evidence = (
             f"{calls:,} of {every:,} calls ({calls / every:.0%}), {duration(spent / calls)} "
             f"each, {duration(spent)} together: calling them takes longer than their work"
         )
         text = "one op on the whole array instead of a loop over its parts"
         title = f"many tiny ops: {calls:,} calls, {part:.0%} of the run"
-        found.append(Finding("tiny ops", title, line.place, evidence, text, part, part > NOTED))
+        weight, fault = min(part, grows.get(function, 1.0)), part > NOTED and function not in grows
+        found.append(Finding("tiny ops", title, line.place, evidence, text, weight, fault))
     return sorted(found, key=lambda finding: -finding.weight)[:3]
 
 
-def _pieces(measured: Measured, beside: Outside) -> list[Finding]:
-    """Lines that make an array longer piece by piece, which copies all of it each time."""
-    places: dict[str, list[Any]] = {}
+def _repeats(measured: Measured) -> dict[str, int]:
+    """The forward calls of each line, of the op with most of them."""
+    calls: dict[str, dict[str, int]] = {}
     for call, sums in measured.by_key():
-        if call.op in _JOINING and call.kind != "pass":
-            entry = places.setdefault(call.place, [0, set(), 0, 0])
-            entry[2] += sums.self_ns
+        if call.kind == "forward":
+            ops = calls.setdefault(call.place, {})
+            ops[call.op] = ops.get(call.op, 0) + sums.calls
+    return {place: max(ops.values()) for place, ops in calls.items()}
+
+
+def _with_surroundings(
+    measured: Measured, beside: Outside, spent: int, places: list[str], of_calls: float
+) -> float:
+    """Ops as a part of the run, with the Python of their lines and the engine's time for them."""
+    engine = sum(sums.self_ns for call, sums in measured.by_key() if call.kind == "pass")
+    around = sum(beside.lines.get(place, 0) for place in places)
+    return (spent + around + engine * of_calls) / beside.run
+
+
+@dataclass(slots=True)
+class _Joins:
+    """Of a line: calls forward, and in all; bytes that they made; elements made, and joined."""
+
+    forward: int = 0
+    calls: int = 0
+    spent: int = 0
+    bytes: int = 0
+    made: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+
+
+def _pieces(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
+    """Lines that make an array longer piece by piece, which copies all of it each time."""
+    every = max(1, sum(line.calls for line in lines))
+    places: dict[str, _Joins] = {}
+    for call, sums in measured.by_key():
+        if call.op in _JOINING and call.kind != "pass" and call.place != NO_LINE:
+            joins = places.setdefault(call.place, _Joins())
+            joins.calls += sums.calls
+            joins.spent += sums.self_ns
             if call.kind == "forward":
-                entry[0] += sums.calls
-                entry[1].add(call.bytes)
-                entry[3] += sums.calls * call.bytes
+                sizes = _elements(call.shapes)
+                joins.forward += sums.calls
+                joins.bytes += sums.calls * call.bytes
+                joins.made.add(sum(sizes))
+                joins.taken.update(sizes)
     found = []
-    for place, (calls, lengths, spent, nbytes) in places.items():
-        if len(lengths) >= 8 and place != NO_LINE:
-            part = (spent + beside.lines.get(place, 0)) / beside.run
+    for place, joins in places.items():
+        if len(joins.made & joins.taken) >= _GROWN:
+            of_calls = joins.calls / every
+            part = _with_surroundings(measured, beside, joins.spent, [place], of_calls)
             evidence = (
-                f"{calls:,} joins of {len(lengths):,} lengths copied {size(nbytes)} in "
-                f"{duration(spent)}"
+                f"{joins.forward:,} joins, most of them of what such a join had made, copied "
+                f"{size(joins.bytes)}; with the backward they took {duration(joins.spent)}"
             )
             text = "keep the pieces in a list, and join them once after the loop"
             title = f"an array grows piece by piece: {part:.0%} of the run"
             found.append(Finding("pieces", title, place, evidence, text, part, part > NOTED))
-    return found
+    return sorted(found, key=lambda finding: -finding.weight)[:3]
+
+
+def _elements(shapes: str) -> list[int]:
+    """How many elements arrays have: [6, 4] of "(2,3) (4,)"."""
+    return [math.prod(map(int, re.findall(r"\d+", shape))) for shape in shapes.split()]
 
 
 def _transfers(measured: Measured) -> list[Finding]:

@@ -26,7 +26,7 @@ from .live import NoTerminal, live, require_rich
 from .merge import merged
 from .parsers import WRITERS
 from .remarks import cut_off, remark, wrote
-from .run import CannotOpen, import_scipy, run_script
+from .run import CannotOpen, import_optional, run_script
 from .runs import logs_of_runs
 from .view import summary
 
@@ -215,7 +215,7 @@ def _run(options: argparse.Namespace) -> int:
         in_a_folder(options.html)
         if options.live:
             require_rich()  # before a new log takes the place of an old one
-        import_scipy()
+        import_optional()
     except (ValueError, NoTerminal) as error:
         return _refuse(str(error))
     except KeyboardInterrupt:

@@ -308,7 +308,7 @@ def _outermost_first(sites: Sequence[dict]) -> _Frames:
     return tuple(site for site in reversed(sites) if not site["function"].endswith(_COMPREHENSIONS))
 
 
-_COMPREHENSIONS = tuple(f".<{name}comp>" for name in ("list", "set", "dict"))
+_COMPREHENSIONS = tuple(f"<{name}comp>" for name in ("list", "set", "dict"))
 
 
 def _function(site: dict) -> Hashable:

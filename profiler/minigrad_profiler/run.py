@@ -131,9 +131,9 @@ def beside(path: str) -> str:
     return f"{stem}.failed{ending}"
 
 
-def import_scipy() -> None:
+def import_optional() -> None:
     """Import what some ops import at their first call, which would be charged with it."""
-    for module in ("scipy.special", "scipy.linalg"):
+    for module in ("scipy.special", "scipy.linalg", "scipy.sparse", "opt_einsum", "threadpoolctl"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
