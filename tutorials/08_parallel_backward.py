@@ -193,8 +193,8 @@ display(SVG(gantt.svg(found["towers"].runs, 900)))
 # | no processor | ready to run, but other programs had the processors (Linux counts this) |
 # | lock | waiting for the interpreter's lock, or for the scheduler's |
 # | dependency | nothing was ready, but later something was |
-# | imbalance | a worker began late, or had nothing more to do |
-# | scheduling | adding up, choosing, waking |
+# | imbalance | a worker had nothing more to do, or one was at work before the others could be |
+# | scheduling | adding up, choosing, waking (also a worker that began late) |
 
 # %%
 for recorded in found["towers"].runs:

@@ -55,8 +55,8 @@ class Run:
     no processor  threads were ready to run, and other threads had the processors
     lock          waiting for the interpreter's lock, or for another
     dependency    no node was ready, but later one was
-    imbalance     a worker began late, or had nothing more to do
-    scheduling    everything else: adding up, choosing, waking
+    imbalance     a worker had nothing more to do, or one was at work before the others could be
+    scheduling    everything else: adding up, choosing, waking (also a worker that began late)
     Where the system does not count the third (Linux does), "lock or processor" stands for both.
 
     work, span    T1 and T∞ as this run had them, with all but `dependency` and `imbalance`
@@ -172,7 +172,7 @@ def split(run: Run, model: Model) -> dict[str, float]:
             **({"no processor": queued} if counted else {}),
             "lock" if counted else "lock or processor": blocked - queued,
             "dependency": spent.waited,
-            "imbalance": spent.over + total - spent.alive - alone,
+            "imbalance": spent.over + (run.workers - 1) * alone,
         }
     parts, left = {}, total
     for name, part in wanted.items():  # clocks differ by some µs: no part may be below nothing

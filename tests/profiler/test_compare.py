@@ -123,6 +123,11 @@ def test_time_is_charged_to_what_took_it(cause, spent, monkeypatch):
     assert max(parts, key=lambda name: parts[name]) == cause and parts[cause] >= 80
 
 
+def test_a_worker_that_did_not_come_is_charged_to_scheduling_not_to_the_graph():
+    parts = split(one_run(Spent(90, 90, cpu=80, computed=90), workers=4), CHAIN)
+    assert parts["scheduling"] == 10 + 3 * 90 + 10 and parts["imbalance"] == 3 * 10
+
+
 def test_where_waits_for_a_processor_are_not_counted_no_lock_is_blamed(monkeypatch):
     monkeypatch.setattr(processors, "queued", lambda: None)
     parts = split(one_run(Spent(200, 100, cpu=90, computed=120)), CHAIN)
