@@ -23,15 +23,16 @@ def _hogs(memory: Memory) -> list[Finding]:
             continue
         arrays = counted(waiting.count, "array")
         evidence = (
-            f"{arrays} of {waiting.op}, {size(waiting.bytes)} at once (the peak of everything is "
-            f"{size(memory.story.peak)}); the forward had last read them at "
+            f"{arrays} of {waiting.op}, {size(waiting.bytes)} of the {size(memory.story.waiting)} "
+            f"that waited at most (the peak of everything is {size(memory.story.peak)}); the "
+            f"forward had last read them at "
             f"{duration(waiting.start_ns)}, the backward at {duration(waiting.stop_ns)}"
         )
         text = (
             "mg.checkpoint computes them again instead of keeping them; or an algebraically equal "
             "form with smaller intermediate arrays, a smaller batch, a narrower dtype"
         )
-        title = f"memory hog: {size(waiting.bytes)} only waits for the backward"
+        title = f"memory hog: {size(waiting.bytes)} waits for the backward"
         part = _part(waiting.bytes, memory)
         found.append(Finding("memory", title, waiting.place, evidence, text, part))
     return found

@@ -133,7 +133,7 @@ def _commands() -> dict[str, tuple[Callable, Callable, str, str]]:
             parsers.add_memory,
             "who was alive at the peak, and why",
             "Show which arrays were alive at the peak: the line that made each, what it is for, "
-            "and since when it only waited for the backward. The log must be one of `run "
+            "and since when it waited for the backward. The log must be one of `run "
             "--memory`.",
         ),
         "roofline": (

@@ -1,4 +1,7 @@
-"""Memory from an event log: who was alive at the peak, what only waited, and what could go when.
+"""Memory from an event log: who was alive at the peak, what waited, and what could go when.
+
+An array waits for the backward from its last reading in a forward until the backward for which it
+is saved reads it. What no backward reads any more does not wait.
 
 The log must have been recorded with memory=True (`minigrad-profile run --memory`). What is counted
 are the arrays that ops are given and return; what an op needs inside itself is not seen.
@@ -30,7 +33,7 @@ FOREVER = np.iinfo(np.int64).max
 class Owner:
     """Memory of one category from one op on one line, as it stood at the peak.
 
-    waiting      bytes that no op of a forward reads any more: they wait for a backward alone
+    waiting      bytes that wait for the backward
     needless     bytes that no op at all reads any more, and that are still held; but parameters and
                  what an optimizer keeps are for the next step, before which a log may end
     earliest_ns  after the log's start, when the last op had read them
@@ -57,6 +60,7 @@ class Story:
     timeline   (nanoseconds from the log's start, bytes alive, bytes by category), the most of each
                stretch of time
     possible   the peak if every array went after its last use
+    waiting    the most that waited for the backward at once, and waiting_ns: since when
     """
 
     peak: int
@@ -71,6 +75,8 @@ class Story:
     log: dict[str, Any] = field(default_factory=dict)
     untracked: int = 0
     cut: str | None = None
+    waiting: int = 0
+    waiting_ns: int = 0
 
     def json(self) -> str:
         """Everything as a JSON text."""
@@ -89,8 +95,8 @@ class Story:
             ),
             *(wrapped("at the peak: ", kinds, width) if kinds else []),
             *sentence(
-                f"{size(waiting)} of it only waited for the backward; {size(needless)} would never "
-                "be read again",
+                f"{size(waiting)} of it waited for the backward (at most {size(self.waiting)}, at "
+                f"{duration(self.waiting_ns)}); {size(needless)} would never be read again",
                 width,
             ),
             *sentence(
@@ -246,12 +252,17 @@ def story_of(columns: Columns, buckets: int) -> Story:
     possible = int(alive_over_time(born, used, sizes)[1].max())
     alive = (born <= peak_t) & (died > peak_t)
     category = _categories_at(columns, peak_t)
+    waits, start, stop = waiting(columns)
+    most, since = _most_at_once(start[waits], stop[waits], sizes[waits], base)
     at_peak = {name: int(sizes[alive & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}
     return Story(
         peak=int(live[top]),
         peak_ns=peak_t - base,
         at_peak={k: v for k, v in sorted(at_peak.items(), key=lambda item: -item[1]) if v},
-        owners=_owners(columns, np.flatnonzero(alive), category, peak_t, base),
+        owners=_owners(
+            columns, np.flatnonzero(alive), category, waits & (start <= peak_t) & (peak_t < stop),
+            peak_t, base,
+        ),
         possible=possible,
         at_end=int(live[-1]),
         allocations=len(born),
@@ -260,7 +271,35 @@ def story_of(columns: Columns, buckets: int) -> Story:
         log=columns.header,
         untracked=columns.end.get("untracked", 0),
         cut=columns.cut,
-    )
+        waiting=most,
+        waiting_ns=since,
+    )  # fmt: skip
+
+
+def waiting(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(which arrays ever wait for the backward, since when, until when)."""
+    start, stop = np.asarray(columns.used_forward), np.asarray(columns.used)
+    return once(columns, "saved") & (start < stop) & (stop != FOREVER), start, stop
+
+
+def once(columns: Columns, category: str) -> np.ndarray:
+    """Which arrays were of this category at some time."""
+    number = CATEGORIES.index(category)
+    found = np.array(columns.first) == number
+    _, rows, kinds = (np.asarray(column) for column in columns.changes)
+    found[rows[kinds == number]] = True
+    return found
+
+
+def _most_at_once(
+    start: np.ndarray, stop: np.ndarray, sizes: np.ndarray, base: int
+) -> tuple[int, int]:
+    """(the most bytes in these stretches at once, nanoseconds from `base` on to then)."""
+    if not len(sizes):
+        return 0, 0
+    times, live = alive_over_time(start, stop, sizes)
+    top = int(np.argmax(live))
+    return int(live[top]), max(0, int(times[top]) - base)
 
 
 def alive_over_time(
@@ -284,9 +323,10 @@ def _categories_at(columns: Columns, t: int) -> np.ndarray:
     return category
 
 
-def _owners(columns: Columns, rows: np.ndarray, category: np.ndarray, t: int, base: int) -> list:
+def _owners(
+    columns: Columns, rows: np.ndarray, category: np.ndarray, waits: np.ndarray, t: int, base: int
+) -> list:
     """The live set, grouped by who made it, where, and what for; the largest first."""
-    saved = CATEGORIES.index("saved")
     groups: dict[tuple, list[int]] = {}
     for row in rows.tolist():
         groups.setdefault((columns.owner[row], int(category[row])), []).append(row)
@@ -304,11 +344,7 @@ def _owners(columns: Columns, rows: np.ndarray, category: np.ndarray, t: int, ba
                 category=CATEGORIES[kind],
                 count=len(members),
                 bytes=sum(columns.bytes[row] for row in members),
-                waiting=sum(
-                    columns.bytes[row]
-                    for row in members
-                    if kind == saved and columns.used_forward[row] <= t < columns.used[row]
-                ),
+                waiting=sum(columns.bytes[row] for row in members if waits[row]),
                 needless=sum(
                     columns.bytes[row]
                     for row in members

@@ -1,7 +1,7 @@
 """The report's part on memory: what `minigrad-profile memory` tells, and more over the whole run.
 
-The live set at the peak does not show what waits for a backward at other moments, so that is
-followed through the whole log: from the last use in a forward to the use in the backward.
+The live set at the peak does not show what waits for the backward at other moments, so that is
+followed through the whole log.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad.instrument.records import CATEGORIES, Allocation, Mark
 
-from .memory import FOREVER, Columns, Story, alive_over_time, story_of
+from .memory import Columns, Story, alive_over_time, once, story_of, waiting
 from .report_log import inert, inert_place
 
 MOST_OWNERS = 200
@@ -21,7 +21,7 @@ _MOST_STEPS = 200  # optimizer steps looked at
 
 @dataclass(slots=True)
 class Waiting:
-    """What one op on one line keeps for the backward: the most at once, and when.
+    """What of one op on one line waits for the backward: the most at once, and when.
 
     start_ns   when the forward had last read it: the earliest moment a recomputation could drop it
     stop_ns    when the backward had
@@ -82,6 +82,8 @@ class Memory:
             "allocations": story.allocations,
             "releases": story.releases,
             "untracked": story.untracked,
+            "most_waiting": story.waiting,
+            "most_waiting_ns": story.waiting_ns,
             "categories": list(CATEGORIES),
             "timeline": [
                 [t, total, [kinds.get(name, 0) for name in CATEGORIES]]
@@ -124,20 +126,10 @@ def memory_of(columns: Shaped, marks: list[Mark]) -> Memory:
     return Memory(story, _waiting(columns), _unread(columns, steps), _growth(columns, steps, story))
 
 
-def _once(columns: Columns, category: str) -> np.ndarray:
-    """Which arrays were of this category at some time."""
-    number = CATEGORIES.index(category)
-    found = np.array(columns.first) == number
-    _, rows, kinds = (np.asarray(column) for column in columns.changes)
-    found[rows[kinds == number]] = True
-    return found
-
-
 def _waiting(columns: Columns) -> list[Waiting]:
     """By op and line, the largest first."""
-    start, stop = np.asarray(columns.used_forward), np.asarray(columns.used)
+    kept, start, stop = waiting(columns)
     sizes, base = np.asarray(columns.bytes), columns.header["base_ns"]
-    kept = _once(columns, "saved") & (start < stop) & (stop != FOREVER)
     groups: dict[int, list[int]] = {}
     for row in np.flatnonzero(kept).tolist():
         groups.setdefault(columns.owner[row], []).append(row)
@@ -161,7 +153,7 @@ def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
     Without an optimizer in the log nothing is said: the program may read `.grad` by itself.
     """
     born, died, used = (np.asarray(c) for c in (columns.born, columns.died, columns.used))
-    gradient, ever = _once(columns, "gradient"), np.zeros(len(born), bool)
+    gradient, ever = once(columns, "gradient"), np.zeros(len(born), bool)
     for step in steps:
         ever |= gradient & (born < step.t0) & (died > step.t1) & (used < step.t0)
     first_uses = _first_uses(columns)

@@ -23,8 +23,8 @@ class MemoryChart {
     const waits = data.owners.reduce((sum, owner) => sum + owner.waiting, 0);
     const kinds = Object.entries(data.at_peak).map(([name, n]) => `${bytes(n)} ${name}`).join(", ");
     $("memory-text").textContent = `Peak ${bytes(data.peak)} at ${duration(data.peak_ns)}${kinds && `: ${kinds}`}. `
-      + `${bytes(waits)} of it only waited for the backward; ${bytes(needless)} was never read `
-      + `again. If every array went after its last use the peak would be ${bytes(data.possible)}. `
+      + `${bytes(waits)} of it waited for the backward (at most ${bytes(data.most_waiting)}, at `
+      + `${duration(data.most_waiting_ns)}); ${bytes(needless)} was never read again. If every array went after its last use the peak would be ${bytes(data.possible)}. `
       + `${bytes(data.at_end)} alive at the end.`
       + (data.untracked ? ` ${grouped(data.untracked)} arrays were not followed.` : "");
     this.draw();
@@ -105,7 +105,7 @@ class MemoryChart {
     new Grid($("owners"), [
       first, text("made by", (row) => row.op), text("scope", (row) => row.scope),
       text("category", (row) => row.category),
-      amount("bytes", (row) => row.bytes), amount("waits for backward", (row) => row.waiting),
+      amount("bytes", (row) => row.bytes), amount("waits for the backward", (row) => row.waiting),
       amount("never read again", (row) => row.needless),
       { title: "could go at", value: (row) => row.earliest_ns,
         cell: spanned(() => data.peak_ns, (row) => row.earliest_ns) },
@@ -122,6 +122,6 @@ class MemoryChart {
         (row) => row.start_ns) },
       { title: "backward read it at", value: (row) => row.stop_ns,
         cell: spanned((row) => row.start_ns, (row) => row.stop_ns) },
-    ], data.waiting, 3, "What was kept for the backward");
+    ], data.waiting, 3, "What waited for the backward");
   }
 }
