@@ -26,7 +26,7 @@ from . import sections as engine_sections
 from .calls import FIELDS
 from .device_lines import DeviceLines
 from .hearing import hearing
-from .hearing_cost import Cost, hearing_cost
+from .hearing_cost import Cost, hearing_cost, marking_cost
 from .kept import KeptGraphs
 from .log_writer import BATCH, LogWriter
 from .memory import MemoryTracker
@@ -188,7 +188,7 @@ class event_log:
 
     def close(self) -> None:
         """Stop recording and give the file its name. A second call does nothing."""
-        cost = Cost(0.0, 0.0)
+        cost, marking = Cost(0.0, 0.0), 0.0
         self._closed = perf_counter_ns()  # what closing takes is none of the program's time
         try:
             self._unlisten()
@@ -200,11 +200,13 @@ class event_log:
                 self._writer.flush()
             if self._is_open and self._writer.written:
                 cost = self._hearing_cost()
+            if self._is_open and self._writer.marks:
+                marking = self._marking_cost()
         finally:  # Ctrl-C meanwhile: the file is whole all the same
             try:
-                self._finish(cost)
+                self._finish(cost, marking)
             except BaseException:
-                self._finish(cost)
+                self._finish(cost, marking)
                 raise
             finally:
                 self._unlisten()  # in vain, unless it was interrupted above
@@ -217,13 +219,18 @@ class event_log:
             heard, 1 << 60, heard.clear, self._writer.lines.threads, self.stack,
             KeptGraphs(heard.append), WideSources(), Sampler(heard.append, id, 0), tracker, None,
         )  # fmt: skip
-        return hearing_cost(hear, heard, self.stack)
+        return hearing_cost(hear, heard, self.stack, frames=self._writer.lines.typical_depth)
 
-    def _finish(self, cost: Cost) -> None:
-        """Write the last line; cost: what an event took before it was written."""
+    def _marking_cost(self) -> float:
+        """What a mark has cost before it was written."""
+        like = event_log(self.path, sample_ms=0)
+        return marking_cost(like.marked, like._writer.others)
+
+    def _finish(self, cost: Cost, marking: float) -> None:
+        """Write the last line; cost, marking: what an event and a mark took before writing."""
         writer = self._writer
         with writer.lock:
-            heard = round(cost.each * writer.written)
+            heard, marked = round(cost.each * writer.written), round(marking * writer.marks)
             writer.end(
                 {
                     "kind": "end",
@@ -235,8 +242,9 @@ class event_log:
                     "wall_ns": self._closed - self._base,
                     "writing_ns": writer.spent,
                     "hearing_ns": heard,
+                    "marking_ns": marked,
                     "uncertain_ns": round(cost.uncertain * writer.written),
-                    "recording_ns": writer.spent + self._sampler.spent + heard,
+                    "recording_ns": writer.spent + self._sampler.spent + heard + marked,
                 }
             )
         _open.discard(self)

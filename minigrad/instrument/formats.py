@@ -53,8 +53,8 @@ GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
     # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source;
-    # 1.5: samples, kept, came; 1.6: uncertain_ns
-    EVENTS: (1, 6),
+    # 1.5: samples, kept, came; 1.6: uncertain_ns; 1.7: marking_ns
+    EVENTS: (1, 7),
     # 1.1: FLOPs, checks against finite differences; 1.2: untracked inputs; 1.3: histograms
     GRAPH: (1, 3),
 }

@@ -29,6 +29,12 @@ class Lines:
         self._told: list[Call] = []  # those whose text is made
         self._texts: dict[str, str] = {}
         self._sources: set[str] = set()  # files whose digests are written
+        self._stacks = self._frames = 0
+
+    @property
+    def typical_depth(self) -> int:
+        """How many frames the stacks of calls have, on average."""
+        return max(1, round(self._frames / max(1, self._stacks)))
 
     def first_thread(self) -> str:
         """The line that defines this thread: the first one that a log names is its main thread."""
@@ -192,6 +198,7 @@ class Lines:
         text = f',"scope":{self._number(("scope", scope), lines)}' if scope else ""
         text += f',"site":{self._site(code, instruction, lines)}'
         if len(frames) > 1:
+            self._stacks, self._frames = self._stacks + 1, self._frames + len(frames)
             sites = tuple([self._site(frame[0], frame[1], lines) for frame in frames])
             text += f',"stack":{self._number(("stack", sites), lines)}'
         return text

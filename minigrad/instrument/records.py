@@ -279,7 +279,7 @@ def event_fault(record: dict) -> str | None:
 
 _END_COUNTS = (
     "untracked", "marks", "steps", "wall_ns", "writing_ns", "hearing_ns",
-    "uncertain_ns", "recording_ns",
+    "marking_ns", "uncertain_ns", "recording_ns",
 )  # fmt: skip
 
 

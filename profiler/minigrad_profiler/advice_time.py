@@ -28,7 +28,7 @@ def time_findings(measured: Measured, lines: list[Line], beside: Outside) -> lis
     growing = {finding.place: finding.weight for finding in pieces if finding.fault}
     found = [*_slowest(measured, lines, beside), *_tiny(measured, lines, beside, growing)]
     found += [*pieces, *_transfers(measured)]
-    return [*found, *_outside(beside), *_recording(measured)]
+    return [*found, *_outside(beside), *_recording(beside)]
 
 
 def _time_of(line: Line) -> int:
@@ -292,11 +292,14 @@ def _imports(spot: Spot, part: float) -> Finding:
     return Finding("import", title, spot.place, evidence, text, part, True)
 
 
-def _recording(measured: Measured) -> list[Finding]:
-    wall, own = measured.end.get("wall_ns"), measured.end.get("recording_ns")
-    if not wall or not own or own <= max(0.1 * wall, 1e6):
+def _recording(beside: Outside) -> list[Finding]:
+    part = beside.recording / beside.run
+    if part <= 0.1 or beside.recording <= 1_000_000:
         return []
-    evidence = f"about {duration(own)} of {duration(wall)}; it stands in a row of its own"
+    evidence = (
+        f"about {duration(beside.recording)} of {duration(beside.run)}; it stands in a row of its "
+        "own"
+    )
     text = "record without memory, or with --min-us, for times that it disturbs less"
-    return [Finding("recording", f"recording took {own / wall:.0%} of the time", "", evidence, text,
-                    own / wall / 4)]  # fmt: skip
+    title = f"recording took {part:.1%} of the time"
+    return [Finding("recording", title, "", evidence, text, part / 4)]

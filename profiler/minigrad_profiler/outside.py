@@ -22,6 +22,7 @@ CARVED = {  # marks that explain time by themselves, the surest first: their row
     "waiting": "waiting for other ranks",
     "communication": "waiting for other ranks",
 }
+_HEARD = ("scope", "hook", "optimizer", "section", "to NumPy", "from NumPy")  # as they end
 _EVER = (1 << 63) - 1  # ns: after every log
 _MAIN_PART = 0.5  # of a line's time, from which on the function that it calls is named instead
 
@@ -65,6 +66,11 @@ class Outside:
     functions: dict[str, str]
 
     @property
+    def recording(self) -> int:
+        """Nanoseconds that the recording took of the main thread."""
+        return dict(self.rows).get("recording", 0)
+
+    @property
     def named(self) -> list[tuple[str, int]]:
         """Lines with their functions and the time outside of ops, the longest first."""
         order = sorted(self.lines.items(), key=lambda line: -line[1])
@@ -100,7 +106,7 @@ def outside(found: Any) -> Outside:
             covered = covered.joined(Union([m.t0 for m in marks], [m.t1 for m in marks]))
             rows[name] = rows.get(name, 0) + covered.within(start, stop) - before
     looked = [s for s in found.samples if s.thread == main and s.doing != "op"]
-    weighed, heard = _weighed(looked, start, covered, *_hearing(found, lane))
+    weighed, heard = _weighed(looked, (start, stop), covered, *_costs(found, lane, main))
     rows["recording"] = rows.get("recording", 0) + heard
     for sample, ns in weighed:
         rows[_ROWS[_kind(sample)]] = rows.get(_ROWS[_kind(sample)], 0) + ns
@@ -204,6 +210,17 @@ def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
     return np.sort(np.asarray(lane.t1, np.int64)[_of_kind(found, lane, "forward")]), float(each)
 
 
+def _costs(found: Any, lane: Any, thread: int) -> tuple[np.ndarray, np.ndarray]:
+    """(when events and marks of a thread ended, nanoseconds that hearing each of them took)."""
+    ends, each = _hearing(found, lane)
+    marks = [mark.t1 for mark in found.marks if mark.thread == thread and mark.what in _HEARD]
+    mark = found.end.get("marking_ns", 0) / max(1, found.end.get("marks", 0))
+    times = np.concatenate([ends, np.array(marks, np.int64)])
+    costs = np.repeat([each, float(mark)], [len(ends), len(marks)])
+    order = np.argsort(times, kind="stable")
+    return times[order], costs[order]
+
+
 def _of_kind(found: Any, lane: Any, kind: str) -> np.ndarray:
     """Which events of a lane are of this kind."""
     fitting = np.array([key[0] == kind for key in found.keys], bool)
@@ -239,14 +256,15 @@ def without_recording(spent: dict[Any, int], recording: int) -> dict[Any, int]:
 
 
 def _weighed(
-    samples: list[Sample], start: int, covered: Union, ends: np.ndarray, hearing: float
+    samples: list[Sample], span: tuple[int, int], covered: Union, ends: np.ndarray, costs: Any
 ) -> tuple[list[tuple[Sample, int]], int]:
-    """Each sample with the uncovered time since the one before it, and what hearing took of it."""
-    times = np.array([start, *(sample.t for sample in samples)], np.int64)
+    """Each sample with the uncovered time since the one before it, and what hearing took of all."""
+    times = np.array([span[0], *(sample.t for sample in samples), max(span)], np.int64)
     free = np.maximum(np.diff(times) - np.diff(covered.until(times)), 0)
-    heard = np.minimum(free, hearing * np.diff(np.searchsorted(ends, times)))
+    until = np.concatenate([[0.0], np.cumsum(costs)])[np.searchsorted(ends, times)]
+    heard = np.minimum(free, np.diff(until))
     left = (free - heard).astype(np.int64)
-    return list(zip(samples, left.tolist(), strict=True)), int((free - left).sum())
+    return list(zip(samples, left[:-1].tolist(), strict=True)), int((free - left).sum())
 
 
 def _in_ops(samples: list[Sample], start: int, covered: Union) -> list[int]:

@@ -141,7 +141,6 @@ def _summary(found: Measured, memory: Memory | None, beside: Outside) -> dict[st
     start, stop = found.span
     texts = ("minigrad", "python", "numpy", "cupy", "device")
     known = {name: inert(str(header[name]), 60) for name in texts if header.get(name)}
-    own = end.get("recording_ns")
     return {
         "about": known,
         "log": inert(found.path, 100),
@@ -153,7 +152,8 @@ def _summary(found: Measured, memory: Memory | None, beside: Outside) -> dict[st
         },
         "cut": None if found.cut is None else inert(found.cut, 300),
         "wall": stop - start,
-        "recording": own if is_count(own) else None,
+        "recording": beside.recording if is_count(end.get("recording_ns")) else None,
+        "run": beside.run,
         "events": found.events,
         "dropped": found.dropped,
         "threads": len(found.lanes),

@@ -164,13 +164,13 @@ class Summary:
 
     def _notes(self, width: int) -> list[str]:
         notes = []
-        wall, own = self.end.get("wall_ns"), self.end.get("recording_ns")
-        if wall and own is not None:
+        found = self.beside
+        if found is not None and found.recording:
             unsure = self.end.get("uncertain_ns")
             within = f" ± {duration(unsure)}" if unsure else ""
             notes += sentence(
-                f"recording took {duration(own)}{within} of {duration(wall)} ({own / wall:.1%}); "
-                "it is in no other row",
+                f"recording took {duration(found.recording)}{within} of {duration(found.run)} "
+                f"({found.recording / found.run:.1%}); it is in no other row",
                 width,
             )
         if self.promotions:

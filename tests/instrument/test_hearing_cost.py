@@ -4,8 +4,9 @@ from time import thread_time_ns
 
 import minigrad as mg
 from minigrad.engine import events
+from minigrad.engine.events import capture_stack
 from minigrad.instrument.formats import EventReader
-from minigrad.instrument.hearing_cost import hearing_cost
+from minigrad.instrument.hearing_cost import hearing_cost, marking_cost
 
 
 def busy(event):
@@ -38,3 +39,31 @@ def test_a_log_tells_its_own_cost_and_how_sure_it_is(tmp_path):
     with EventReader(str(path)) as reader:
         assert list(reader) and reader.end["hearing_ns"] > 200 * 100
         assert reader.end["uncertain_ns"] >= 0
+
+
+def test_a_mark_that_takes_longer_costs_as_much_more():
+    def marked(what, name, t0, t1, subject):
+        busy(None)
+
+    assert marking_cost(marked, []) - marking_cost(lambda *mark: None, []) > 15_000
+
+
+def test_ops_are_called_from_as_many_frames_as_the_program_has():
+    seen = set()
+
+    def hear(event):
+        _, _, _, own, *callers = capture_stack(40)
+        seen.add(len(callers))
+
+    hearing_cost(hear, [], stack=40, frames=5)
+    assert seen == {5}
+
+
+def test_a_log_tells_what_its_marks_cost(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with mg.event_log(path):
+        for _ in range(50):
+            with mg.scope("part"):
+                mg.ones(3) * 2
+    with EventReader(str(path)) as reader:
+        assert list(reader) and 50 * 100 < reader.end["marking_ns"] < reader.end["recording_ns"]

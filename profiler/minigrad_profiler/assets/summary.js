@@ -18,7 +18,7 @@ function startSummary() {
     ["peak memory", summary.peak === null ? "not recorded" : bytes(summary.peak),
       summary.peak === null ? "record with --memory" : "of arrays that ops see"],
     ["the profiler itself", own === null ? "not known" : duration(own),
-      own === null ? "" : `${(100 * own / summary.wall).toFixed(1)} %, in no other row`],
+      own === null ? "" : `${(100 * own / summary.run).toFixed(1)} %, in no other row`],
   ];
   $("facts").replaceChildren(...facts.map(([name, value, note]) => element("div", { class: "fact" },
     element("span", {}, name), element("b", {}, value), element("small", {}, note))));

@@ -32,7 +32,7 @@ def train(model, epochs=12):
     criterion = mg.nn.CrossEntropyLoss()
     for _ in range(epochs):
         for start in range(0, len(texts), 16):
-            x = mg.tensor([encode(text) for text in texts[start : start + 16]])
+            x = mg.tensor([encode(t) for t in texts[start : start + 16]], dtype="float32")
             loss = criterion(model(x), labels[start : start + 16])
             optimizer.zero_grad()
             loss.backward()
