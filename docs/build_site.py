@@ -42,7 +42,7 @@ GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewe
 ROOMS = {
     "tensors": (
         "Tensors and modes",
-        ["tensor_api.create", "tensor_api.random_tensors", "tensor_api.tensor", "engine.tensor",
+        ["tensor_api.create", "tensor_api.random_tensors", "tensor_api.tensor", "engine.graph",
          "tensor_api.inplace", "modes.hooks", "modes.recording", "modes.session", "modes.scopes",
          "engine.events", "modes.deterministic", "backends.caches", "backends.random",
          "backends.pool", "errors", "engine.errors"],
@@ -78,7 +78,7 @@ NAMESPACES = [
 ]  # fmt: skip
 # What users are handed, or what tutorials take from where it is defined.
 ALSO = [
-    ("engine.events", "listen"), ("engine.events", "unlisten"), ("engine.tensor", "TensorBase"),
+    ("engine.events", "listen"), ("engine.events", "unlisten"), ("engine.graph", "TensorBase"),
     ("modes.hooks", "HookHandle"),
 ]  # fmt: skip
 

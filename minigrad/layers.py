@@ -21,13 +21,12 @@ LAYERS = (
     "io", "distributed", "array_api", "testing",
 )  # fmt: skip
 READING = (
-    "graph", "registry", "tensor", "errors", "modes", "events", "help", "signature", "rule",
-    "rules", "plan", "values", "primitive", "versions", "contributions", "backward_run", "serial",
-    "backward",
+    "registry", "graph", "errors", "help", "modes", "events", "rule", "plan", "primitive",
+    "versions", "backward",
 )  # fmt: skip
 BUDGETS = {"engine": 1500, "fast": 700, "courtesy": 800}  # code lines
 LONGEST = 400  # code lines of a file
-BODIES = {("engine/primitive.py", "general"): 30, ("engine/serial.py", "run"): 40}
+BODIES = {("engine/primitive.py", "general"): 30, ("engine/backward.py", "run"): 40}
 WALK = 500  # code lines of the bodies that the walk enters
 
 _NO_CODE = {

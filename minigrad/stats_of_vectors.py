@@ -6,8 +6,8 @@ import numpy as np
 
 from . import special
 from .backends.dtypes import finfo
+from .engine.graph import raw
 from .engine.registry import op
-from .engine.tensor import raw
 from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
 from .ops.elementwise.probability import power_product
 from .stats_base import HALF_LOG_2PI, Distribution

@@ -336,9 +336,9 @@ print(inspect.getsource(graph.backward_order))
 # ops with several outputs, about very large arrays, and about freeing memory early:
 
 # %%
-from minigrad.engine import serial
+from minigrad.engine import backward
 
-print(inspect.getsource(serial.run))
+print(inspect.getsource(backward.run))
 
 # %% [markdown]
 # ## Exercises

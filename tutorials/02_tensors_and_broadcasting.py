@@ -217,10 +217,10 @@ assert np.array_equal(b.grad.numpy(), g.sum(axis=0))
 # engine brings every contribution into its parent's shape, in one place, for all operations:
 
 # %%
-from minigrad.engine import contributions
+from minigrad.engine import backward
 
-print(inspect.getsource(contributions.conform))
-print(inspect.getsource(contributions.unbroadcast))
+print(inspect.getsource(backward.conform))
+print(inspect.getsource(backward.unbroadcast))
 
 # %% [markdown]
 # There are two ways in which an axis is broadcast, and `axes` in `unbroadcast` collects both: axes

@@ -145,9 +145,9 @@ minigrad_viz.show(record.graph, "y = x² + exp x", step=True, height=520)
 # (`blocked_vjp` is `vjp` for arrays of two million elements and more, which it takes in blocks):
 
 # %%
-from minigrad.engine import contributions, serial
+from minigrad.engine import backward
 
-print(inspect.getsource(serial.run))
+print(inspect.getsource(backward.run))
 
 # %% [markdown]
 # ## Adding in place, and when that is allowed
@@ -161,7 +161,7 @@ print(inspect.getsource(serial.run))
 # object, and that count is the answer.
 
 # %%
-print(inspect.getsource(contributions.add_into))
+print(inspect.getsource(backward.add_into))
 
 # %%
 a = mg.tensor(rng.standard_normal(3), requires_grad=True)
@@ -178,7 +178,7 @@ assert not np.shares_memory(a.grad.data, b.grad.data)
 
 # %%
 arrays = []
-original = contributions.add_into
+original = backward.add_into
 
 
 def watched(cotangents, parent, c):
@@ -189,11 +189,11 @@ def watched(cotangents, parent, c):
 
 x = mg.tensor(rng.standard_normal(1000), requires_grad=True)
 total = sum((x * float(k) for k in range(1000)), start=mg.zeros(1000))
-contributions.add_into = watched
+backward.add_into = watched
 try:
     total.sum().backward()
 finally:
-    contributions.add_into = original
+    backward.add_into = original
 print(f"{len(arrays)} additions, made in {len(set(arrays))} array(s)")
 assert np.allclose(x.grad.numpy(), sum(range(1000)))
 assert len(arrays) == 999 and len(set(arrays)) <= 2

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..engine.tensor import wrap
+from ..engine.graph import wrap
 from ..optim.optimizer import Optimizer
 from ..tensor_api.tensor import Tensor
 

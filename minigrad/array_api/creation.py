@@ -4,8 +4,8 @@ from typing import Any
 
 from ..backends.device import device_of, resolve
 from ..backends.dtypes import resolve_dtype
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..ops.axes import constant_array
 from ..tensor_api import create
 from ..tensor_api.tensor import Tensor

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..tensor_api.tensor import Tensor
 
 __all__ = [

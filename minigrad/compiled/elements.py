@@ -55,7 +55,7 @@ def gelu(x: Any, approximate: str = "none") -> tuple | None:
 
 
 def vjp(node: Node, g: Any, plan: Any) -> list:
-    """serial.array_vjp for large arrays: an op's contributions by one loop where they can be."""
+    """backward.array_vjp for large arrays: an op's contributions by one loop where they can be."""
     if type(g) is _ndarray and g.size >= install.LEAST:
         return apply_rules(plan, (g, *node.saved))  # type: ignore[misc]
     return plan.vjp(g, node.saved)

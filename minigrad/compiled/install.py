@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.implementations import ByDevice
-from ..engine import serial
+from ..engine import backward
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..ops import image_layout
@@ -68,7 +68,7 @@ def install() -> None:
     use_compiled(importlib.import_module(f"{__package__}.columns"))
     image_layout.choose(False)
     tiles.use_compiled(importlib.import_module(f"{__package__}.winograd").transforms)
-    serial.vjps["cpu"], serial.rule_runners["cpu"] = elements.vjp, elements.apply_rules
+    backward.vjps["cpu"], backward.rule_runners["cpu"] = elements.vjp, elements.apply_rules
 
 
 def uninstall() -> None:
@@ -77,8 +77,8 @@ def uninstall() -> None:
     use_compiled(None)
     image_layout.choose(True)
     tiles.use_compiled(None)
-    serial.vjps.pop("cpu", None)
-    serial.rule_runners.pop("cpu", None)
+    backward.vjps.pop("cpu", None)
+    backward.rule_runners.pop("cpu", None)
     while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
         entry, front, plain = _installed[-1]
         if entry.forward is front:

@@ -8,11 +8,10 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..engine import modes, versions
 from ..engine.errors import InPlaceError, RuleError, about, describe
-from ..engine.graph import record
+from ..engine.graph import raw, record, wrap
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
-from ..engine.rules import RESERVED
-from ..engine.tensor import raw, wrap
+from ..engine.rule import RESERVED
 from ..modes.recording import inside_forward
 from ..tensor_api.tensor import Tensor
 from .function_context import Context

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
-from ..engine.tensor import raw, wrap
+from ..engine.graph import raw, wrap
 from .function_context import own_attributes
 from .hidden import SMALL, Run, holds_numbers, read_outside, some
 from .hidden import hides as found_hidden

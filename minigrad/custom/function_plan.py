@@ -8,10 +8,9 @@ import numpy as np
 from ..backends.device import array_module
 from ..engine import modes, versions
 from ..engine.errors import InPlaceError, RuleError, describe
-from ..engine.graph import port_of
+from ..engine.graph import detached, port_of, raw
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import detached, raw
 from ..modes.recording import no_grad
 from ..tensor_api.tensor import Tensor
 from .function_hidden import hides

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..engine.errors import RuleError
-from ..engine.tensor import raw, wrap
+from ..engine.graph import raw, wrap
 from ..tensor_api.tensor import Tensor
 from .function_context import Context, own_attributes
 

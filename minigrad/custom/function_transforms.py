@@ -7,8 +7,8 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..engine import modes
 from ..engine.errors import RuleError, about, describe
+from ..engine.graph import raw
 from ..engine.plan import Rule
-from ..engine.tensor import raw
 from ..tensor_api.tensor import Tensor
 from .function_hidden import hides
 from .function_plan import sealed_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.device import to_host
 from ..engine import rule as seam
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..tensor_api.tensor import Tensor
 from .hidden import SMALL, Run, hides, holds_numbers, read_outside, reads_arguments_alone, some
 from .sealed import sealed, stand_in

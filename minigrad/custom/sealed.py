@@ -6,8 +6,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..engine.errors import RuleError
+from ..engine.graph import raw
 from ..engine.registry import op as ops
-from ..engine.tensor import raw
 from ..tensor_api.tensor import Tensor
 from .shown import as_tensor
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.leaving import contextmanager
 from ..backends.threads import Local
-from ..engine.tensor import wrap
+from ..engine.graph import wrap
 from ..tensor_api.tensor import Tensor
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..modes.saving import is_recomputing
 from ..nn.module import Module

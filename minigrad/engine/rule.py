@@ -1,6 +1,10 @@
-"""A derivative rule, and the two functions of a plan that are made of rules: `save` and `vjp`.
+"""A derivative rule: how it is given, what it reads, and what a plan makes of it.
 
-A rule says by its signature what it reads. `save` therefore looks each of these names up when the
+Decorators of `Differentiable` give an op its rules. A rule asks for what it needs by name (plan.py
+has the list); a name that the op does not know is an error when the rule is given, not when it
+runs.
+
+A plan makes two functions of rules: `save` looks each of these names up when the
 op is called, and `vjp` hands them to the rules when a cotangent arrives. Here both are
 interpreted: a dict of names, and a look into it.
 
@@ -12,6 +16,7 @@ rule once, and returns what the engine calls (custom/shown.py shows users' rules
 (custom/rule_hidden.py).
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +24,92 @@ import numpy as np
 
 from ..backends.device import array_module
 from .errors import RuleError, describe
-from .tensor import raw
+from .graph import raw
+
+
+def plain_name(name: Any) -> str:
+    """The characters of a name, for source that is generated: a subclass of str may format itself
+    as other ones. TypeError for what is no string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a string, got {name!r:.40}")
+    return str.__str__(name)
+
+
+def argument_names(fn: Callable) -> tuple[str, ...]:
+    """What a function asks for by name."""
+    return tuple(map(plain_name, inspect.signature(fn).parameters))
+
+
+def split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], dict, bool]:
+    """(arrays, optional ones, defaults of the static parameters, variadic) of a forward.
+
+    Positional arguments without a default are arrays, unless `named` says which ones are. A static
+    parameter without a default has `inspect.Parameter.empty` for one: a call always gives it.
+    """
+    parameters = inspect.signature(fn).parameters
+    starred = [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
+    if named is not None:
+        arrays = named.split()
+        if unknown := [name for name in arrays if name not in parameters]:
+            raise ValueError(
+                f"{getattr(fn, '__name__', fn)}: arrays={named!r} names {unknown[0]!r}, and its "
+                f"parameters are {', '.join(parameters)}"
+            )
+    else:
+        plain = [p for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        arrays = starred or [p.name for p in plain if p.default is p.empty]
+    optional = [name for name in arrays if parameters[name].default is None]
+    defaults = {name: p.default for name, p in parameters.items() if name not in arrays}
+    return tuple(arrays), optional, defaults, bool(starred)
+
+
+def check_partials(name: str, forward: Any, partials: dict[str, Any]) -> None:
+    """TypeError unless an elementwise op has one partial, or None, for each of its arguments."""
+    arguments = _arguments_of(forward)
+    wanted = " and ".join(f"d{argument}=" for argument in arguments)
+    wanted = wanted or "dx= for x; da= and db= for a and b"
+    if not partials:
+        raise TypeError(
+            f"{name}: an elementwise op needs a partial derivative for each argument, {wanted}: a "
+            "function of what it names (dx=lambda y: y is that of exp), or None for a constant"
+        )
+    for keyword, partial in partials.items():
+        if partial is not None and not callable(partial):
+            raise TypeError(
+                f"{name}: {keyword}={partial!r} is not a function; a partial is a function of what "
+                f"it names, such as lambda y: y, or {keyword}=lambda: {partial!r}"
+            )
+    if arguments and len(arguments) != len(partials):
+        raise TypeError(
+            f"{name}: its forward has {len(arguments)} arguments, and {len(partials)} of them has "
+            f"a partial ({', '.join(partials)}); give {wanted}, None for a constant"
+        )
+
+
+def _arguments_of(forward: Any) -> list[str]:
+    """The arguments of an elementwise forward that a call gives by position; [] if unknown."""
+    if count := getattr(forward, "nin", 0):
+        return ["x"] if count == 1 else list("abcdefgh"[:count])
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):  # of C, without a signature
+        return []
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return []
+    return [p.name for p in parameters if p.default is p.empty]
+
+
+def in_own_names(given: dict[str, Any], others: dict[str, str]) -> dict[str, Any]:
+    """The keywords of a call by the function's own names, for which `others` has other ones.
+
+    What is given by both names stays twice, for the function to refuse.
+    """
+    own = {name: others.get(name, name) for name in given}
+    return {name if own[name] in given else own[name]: x for name, x in given.items()}
+
+
+# -- a rule, and what a plan makes of rules --------------------------------------------------------
 
 BEHIND = "(inputs)"  # among the names that a plan saves: what `outside` asked for
 
@@ -126,3 +216,98 @@ outside: Any = None
 def reads_outside(op: Any, rules: list[Rule]) -> bool:
     """Whether some of these rules may read what no graph shows."""
     return outside is not None and outside.asked(op, rules)
+
+
+# -- an op's rules ---------------------------------------------------------------------------------
+
+RESERVED = frozenset({"y", "g", "xp", "needs"})  # what rules ask for by name besides arguments
+
+
+class Differentiable:
+    """Base of Primitive: its rules, and the decorators that give them."""
+
+    name: str
+    kind: str
+    arrays: tuple[str, ...]
+    defaults: dict[str, Any]
+    residuals: tuple[str, ...]
+    rules: dict[str, Rule]
+    joint: Rule | None
+    shortcuts: dict[tuple, Rule]
+    jvp_rule: Rule | None
+    batch_rule: Callable | None
+    plans: Any
+
+    def vjp(self, *names: str | Callable) -> Callable:
+        """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
+
+        With several names it is a shortcut, tried first where each of these inputs needs a
+        gradient: it returns all their gradients, or None to fall back to the rule of each.
+        """
+        if len(names) == 1 and callable(names[0]):
+            self.joint = self.checked_rule(names[0])
+            return names[0]
+        self._require_inputs(*names)
+
+        def add(fn: Callable) -> Callable:
+            rules: Any = self.rules if len(names) == 1 else self.shortcuts
+            rules[names[0] if len(names) == 1 else names] = self.checked_rule(fn)
+            return fn
+
+        return add if names else self.vjp
+
+    def partial(self, name: str) -> Callable:
+        """Decorator: the partial derivative of an elementwise op by one input.
+
+        The engine multiplies it by the cotangent, as it does with the dx= of `elementwise`.
+        """
+        if self.kind != "elementwise":
+            raise ValueError(
+                f"{self.name} is no elementwise op, so that its derivatives are no factors of the "
+                f"cotangent: give the gradient itself by @{self.name}.vjp({name!r})"
+            )
+        self._require_inputs(name)
+
+        def add(fn: Callable) -> Callable:
+            self.rules[name] = self.checked_rule(fn, partial=True)
+            return fn
+
+        return add
+
+    def jvp(self, fn: Callable) -> Callable:
+        """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
+        self.jvp_rule = Rule(fn, argument_names(fn))
+        return fn
+
+    def batch(self, fn: Callable) -> Callable:
+        """Decorator: how vmap runs this op once on a batch, fn(op, xs, batched, params) -> y.
+
+        Input i has the batch as its first axis where batched[i]; so must every output. `params` has
+        all static parameters, defaults included.
+        """
+        self.batch_rule = fn
+        return fn
+
+    def _require_inputs(self, *names: str | Callable) -> None:
+        if unknown := [name for name in names if name not in self.arrays]:
+            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
+
+    def checked_rule(self, fn: Callable, partial: bool = False) -> Rule:
+        """A Rule of `fn`; ValueError where it asks for a name that no rule of this op can have."""
+        names = argument_names(fn)
+        known = {*self.arrays, *self.defaults, *self.residuals, *RESERVED}
+        known |= {f"{name}_shape" for name in self.arrays}
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
+        self.plans.clear()  # made with the rules so far
+        return Rule(fn, names, partial and "g" not in names)
+
+    def rule_for(self, name: str) -> Rule:
+        """The reverse rule of one input; an op without it says so, never a silent zero."""
+        if name not in self.rules:
+            raise RuleError(
+                f"{self.name} has no derivative rule for its input {name!r}: give it one with "
+                f'@{self.name}.vjp("{name}"), or pass that input detached',
+                op=self.name, argument=name,
+            )  # fmt: skip
+        return self.rules[name]

@@ -8,7 +8,7 @@ function_quick.py  the fast call of a mg.Function
 """
 
 from ..custom import custom
-from ..engine import contributions, primitive, rule
+from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
 from . import codegen, fast_call, function_quick, ownership
@@ -16,8 +16,8 @@ from . import codegen, fast_call, function_quick, ownership
 primitive.make_call = fast_call.generated_call
 primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp
-contributions.add_into, contributions.private = ownership.add_into, ownership.private
-contributions.blocked_vjp, contributions.LARGE = ownership.blocked_vjp, LARGE
+backward.add_into, backward.private = ownership.add_into, ownership.private
+backward.blocked_vjp, backward.LARGE = ownership.blocked_vjp, LARGE
 custom.make_call = function_quick.fast_call
 
 for _op in _ops:  # what has been made of them so far is made anew

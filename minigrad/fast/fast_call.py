@@ -107,7 +107,7 @@ from ..engine import events, modes
 from ..engine.errors import RuleError
 from ..engine.graph import Node, link, next_number
 from ..engine.help import explain
-from ..engine.values import as_result
+from ..engine.primitive import as_result
 from ..ops.blocked import LARGE, NOTABLE
 from ..tensor_api.tensor import Tensor
 from .codegen import known_to_save, saved_values

@@ -1,6 +1,6 @@
 """Who else can see an array: CPython's reference counts tell, so sums are made in place.
 
-These are the engine's `add_into`, `private` and `blocked_vjp` (engine/contributions.py), with the
+These are the engine's `add_into`, `private` and `blocked_vjp` (engine/backward.py), with the
 same numbers: an array that nobody else refers to is written into, and handed out without a copy.
 """
 
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..engine.graph import Leaf, Node
+from ..engine.graph import Leaf, Node, wrap
 from ..engine.registry import op
-from ..engine.tensor import wrap
 from ..tensor_api.tensor import Tensor
 from .blocked_vjp import LazyCotangent
 

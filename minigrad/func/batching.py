@@ -12,8 +12,8 @@ from typing import Any
 
 from ..backends.pool import is_count
 from ..engine.errors import RuleError, describe
+from ..engine.graph import wrap
 from ..engine.registry import op as ops
-from ..engine.tensor import wrap
 from ..errors import TransformError
 from ..ops.batching import align, each_in_turn
 from ..tensor_api.tensor import Tensor

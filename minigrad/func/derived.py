@@ -6,8 +6,8 @@ from typing import Any
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
+from ..engine.graph import raw
 from ..engine.registry import op as ops
-from ..engine.tensor import raw
 from ..errors import TransformError
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor

@@ -21,9 +21,9 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..engine import modes
+from ..engine.graph import raw, wrap
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import raw, wrap
 from ..errors import ConvergenceError, TransformError
 from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor

@@ -15,8 +15,8 @@ from ..backends.dtypes import is_differentiable
 from ..custom.shown import guarded
 from ..engine import modes
 from ..engine.errors import RuleError, about, describe
+from ..engine.graph import detached, wrap
 from ..engine.registry import op as ops
-from ..engine.tensor import detached, wrap
 from ..errors import TransformError
 from ..tensor_api import derivatives
 from ..tensor_api.create import as_tensor

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable
 from ..engine.errors import describe
+from ..engine.graph import raw, wrap
 from ..engine.registry import op as ops
-from ..engine.tensor import raw, wrap
 from ..errors import ConvergenceError, TransformError
 from ..modes.recording import no_grad
 from ..tensor_api.create import as_tensor

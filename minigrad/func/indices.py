@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import describe
+from ..engine.graph import raw
 from ..engine.registry import op as ops
-from ..engine.tensor import raw
 from ..errors import TransformError
 from ..ops.axes import constant_like
 

@@ -20,7 +20,7 @@ from ..backends.leaving import left_always
 from ..backends.threads import Local, identity
 from ..engine import modes
 from ..engine.errors import describe
-from ..engine.tensor import wrap
+from ..engine.graph import wrap
 from ..errors import TransformError
 from ..tensor_api import level_membership
 from ..tensor_api.create import as_tensor

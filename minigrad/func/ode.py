@@ -13,8 +13,8 @@ import numpy as np
 from ..backends.device import to_host
 from ..backends.dtypes import accumulator, is_differentiable
 from ..engine.errors import describe
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..errors import ConvergenceError, TransformError
 from ..tensor_api.create import as_tensor
 from ..tensor_api.tensor import Tensor

@@ -6,8 +6,8 @@ from typing import Any
 from ..backends import random
 from ..backends.leaving import left_always
 from ..engine import modes
+from ..engine.graph import wrap
 from ..engine.registry import op as ops
-from ..engine.tensor import wrap
 from ..errors import TransformError
 from ..ops.batching import full
 

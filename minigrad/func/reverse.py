@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.errors import SeedError, describe
-from ..engine.tensor import wrap
+from ..engine.graph import wrap
 from ..errors import TransformError
 from ..tensor_api import derivatives, level_membership
 from ..tensor_api.create import as_tensor

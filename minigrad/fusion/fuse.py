@@ -14,11 +14,10 @@ import numpy as np
 from ..backends.caches import Cache
 from ..backends.device import array_module
 from ..engine.errors import describe
-from ..engine.graph import Leaf
+from ..engine.graph import Leaf, raw, wrap
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..engine.tensor import raw, wrap
 from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
 from ..tensor_api.derivatives import grad

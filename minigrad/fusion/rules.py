@@ -19,7 +19,7 @@ _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 
 def fused_vjp(node: Node, g: Any, plan: Any) -> list:
-    """serial.array_vjp for a GPU: an elementwise op's contributions by one kernel."""
+    """backward.array_vjp for a GPU: an elementwise op's contributions by one kernel."""
     if places.several and hasattr(g, "device"):
         places.require_current(places.device_of(g))
     if plan.op.kind != "elementwise" or plan.op.outputs:

@@ -17,8 +17,7 @@ import numpy as np
 from ..backends.device import device_of
 from ..backends.sites import site_of
 from ..engine.errors import describe
-from ..engine.graph import Leaf, Port, reachable
-from ..engine.tensor import raw
+from ..engine.graph import Leaf, Port, raw, reachable
 from ..tensor_api.tensor import Tensor
 from . import formats
 from .graph_work import flops_of

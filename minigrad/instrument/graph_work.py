@@ -7,7 +7,7 @@ input or a parameter unknown that the count reads, there is no number rather tha
 from collections.abc import Sequence
 from typing import Any
 
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..ops import work
 
 Counts = tuple[int | None, int | None]

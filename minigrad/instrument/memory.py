@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.locks import Lock
-from ..engine.graph import Leaf
-from ..engine.tensor import raw
+from ..engine.graph import Leaf, raw
 from ..tensor_api.tensor import Tensor
 from .formats import cotangents_of
 from .numbers import owner

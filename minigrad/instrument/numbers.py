@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..engine.versions import owner_of
 from .formats import cotangents_of
 
@@ -99,7 +99,7 @@ def spread(x: Any) -> dict[str, Any]:
 def arrived(c: Any, shape: tuple, dtype: Any) -> Any:
     """A rule's result as it is added at its parent: real part, broadcast axes summed, dtype.
 
-    What engine/contributions.py does for the engine, here on plain arrays and unseen by listeners.
+    What engine/backward.py does for the engine, here on plain arrays and unseen by listeners.
     """
     c = raw(c)
     if c.shape == shape and c.dtype == dtype:

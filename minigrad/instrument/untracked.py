@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from ..backends.device import device_of
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..tensor_api.tensor import Tensor
 from .graph_dump import array_record
 from .numbers import small_values, spread

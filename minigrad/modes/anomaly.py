@@ -18,9 +18,9 @@ from ..backends.leaving import left_always
 from ..backends.sites import stack_of
 from ..backends.threads import Local
 from ..engine import events, modes
-from ..engine.backward_run import NodeVjp
+from ..engine.backward import NodeVjp
 from ..engine.errors import InPlaceError, about, describe
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..engine.versions import arrays_in
 from ..errors import AnomalyError
 from .recording import CalledFirst, decorated

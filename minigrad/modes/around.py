@@ -6,8 +6,8 @@ from functools import partial
 
 from ..backends.threads import on_new_stack, stack_runs_out
 from ..engine import backward, events, modes
-from ..engine.backward_run import BackwardRun, NodeVjp
-from ..engine.tensor import TensorBase
+from ..engine.backward import BackwardRun, NodeVjp
+from ..engine.graph import TensorBase
 from . import anomaly, autocast, graph_lock, hook_runner, hooks
 
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested

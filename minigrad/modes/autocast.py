@@ -27,10 +27,9 @@ from ..backends.dtypes import bfloat16, resolve_dtype
 from ..backends.fingerprint import fingerprint
 from ..backends.leaving import contextmanager, ended_by, left_always
 from ..engine import modes
-from ..engine.graph import Leaf
+from ..engine.graph import Leaf, raw
 from ..engine.primitive import Primitive
 from ..engine.registry import op as ops
-from ..engine.tensor import raw
 from ..tensor_api.tensor import Tensor
 from .recording import CalledFirst, decorated
 

@@ -9,8 +9,7 @@ from ..backends import random
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..engine import events, modes, versions
-from ..engine.graph import Leaf, next_number
-from ..engine.tensor import wrap
+from ..engine.graph import Leaf, next_number, wrap
 from ..tensor_api.tensor import Tensor
 from .checkpoint_trace import Marks, Step, compare, differs, form, listed
 from .reachable import generators_of

@@ -15,7 +15,7 @@ from ..backends.device import device_of
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..engine import modes
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..errors import DeterminismError
 
 __all__ = [

@@ -13,11 +13,9 @@ import numpy as np
 from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
-from ..engine.backward_run import BackwardRun, NodeVjp
-from ..engine.contributions import accumulate, conform
+from ..engine.backward import BackwardRun, NodeVjp, accumulate, conform
 from ..engine.errors import about, describe
-from ..engine.graph import Leaf
-from ..engine.tensor import raw
+from ..engine.graph import Leaf, raw
 from ..errors import HookError
 from ..tensor_api.tensor import Tensor
 from . import hooks

@@ -17,7 +17,7 @@ from ..backends.leaving import left_always
 from ..backends.memory_order import in_memory_order
 from ..engine import modes, versions
 from ..engine.errors import about, describe
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..errors import HookError
 from ..tensor_api.tensor import Tensor
 from .recording import decorated

@@ -7,8 +7,8 @@ import numpy as np
 from ..backends.device import resolve, to_device, to_host
 from ..backends.dtypes import accumulator
 from ..engine.errors import describe
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..ops.axes import constant_array, constant_of_each
 from ..ops.scaling import power_of_two

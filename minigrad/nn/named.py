@@ -9,7 +9,7 @@ from ..backends.dtypes import plain_floats
 from ..engine.errors import describe
 from ..engine.help import signature_error
 from ..engine.primitive import Primitive
-from ..engine.signature import in_own_names
+from ..engine.rule import in_own_names
 from ..tensor_api.help import Options, no_operand, of_call, several_tensors, without_call_context
 
 # PyTorch's name -> ours; the two of one axis are taken in either spelling.

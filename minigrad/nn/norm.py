@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..engine.versions import note_write
 from ..errors import TransformError
 from ..modes.saving import is_recomputing

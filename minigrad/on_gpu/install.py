@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ..engine import serial
+from ..engine import backward
 from ..engine.registry import op
 from ..fusion.rules import fused_vjp, run_fused_rules
 
@@ -37,7 +37,7 @@ def install() -> None:
     for name, fn in forwards.items():
         entry = getattr(op, name)
         entry.implementation("cuda")(_with_fallback(fn, entry.forward))
-    serial.vjps["cuda"], serial.rule_runners["cuda"] = fused_vjp, run_fused_rules
+    backward.vjps["cuda"], backward.rule_runners["cuda"] = fused_vjp, run_fused_rules
 
 
 def _with_fallback(fn: Callable, plain: Callable) -> Callable:

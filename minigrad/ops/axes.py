@@ -25,8 +25,8 @@ from ..backends.dtypes import (
     require_fit,
     resolve_dtype,
 )
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..errors import TransformError
 from ..tensor_api.tensor import Tensor
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..backends.dtypes import accumulator, is_floating
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..tensor_api.composite import composite
 from ..tensor_api.create import rand
 from .axes import array_beside, array_like, constant_like

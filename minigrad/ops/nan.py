@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable, resolve_dtype
+from ..engine.graph import raw
 from ..engine.primitive import primitive
 from ..engine.registry import chosen_table, op
-from ..engine.tensor import raw
 from ..tensor_api.composite import composite
 from ..tensor_api.numpy_protocol import mask_of
 from .axes import array_like, constant_array, module_of, sortable

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_floating
+from ..engine.graph import wrap
 from ..engine.registry import numpy_table, op
-from ..engine.tensor import wrap
 from ..tensor_api.numpy_protocol import mask_of
 from ..tensor_api.tensor import Tensor
 from .axes import (

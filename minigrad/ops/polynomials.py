@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import finfo, is_differentiable
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, constant_array, constant_like, module_of
 from .calculus import convolve

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, widen
 from .pool_calls import windows_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import common_dtype, is_differentiable, require_fit, resolve_dtype
+from ..engine.graph import raw
 from ..engine.registry import numpy_table, op
-from ..engine.tensor import raw
 from .axes import array_like, constant_like, on_host
 
 __all__: list[str] = []  # they are reached through NumPy's names

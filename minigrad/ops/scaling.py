@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import finfo, is_differentiable
+from ..engine.graph import detached, raw
 from ..engine.registry import op
-from ..engine.tensor import detached, raw
 
 
 def overflow_ignored() -> Any:

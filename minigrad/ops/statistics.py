@@ -12,9 +12,9 @@ from ..backends.dtypes import (
     is_floating,
     resolve_dtype,
 )
+from ..engine.graph import detached, raw, wrap
 from ..engine.primitive import linear
 from ..engine.registry import op
-from ..engine.tensor import detached, raw, wrap
 from ..modes import deterministic
 from ..tensor_api.composite import composite
 from ..tensor_api.tensor import Tensor

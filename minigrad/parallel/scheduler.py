@@ -13,10 +13,9 @@ from typing import Any
 from ..backends import pool, processors
 from ..backends.leaving import contextmanager
 from ..backends.locks import Lock
-from ..engine import contributions as seam
-from ..engine import modes, serial
-from ..engine.backward_run import BackwardRun
-from ..engine.contributions import conform, require_array
+from ..engine import backward, modes
+from ..engine import backward as seam
+from ..engine.backward import BackwardRun, conform, require_array
 from ..engine.graph import Leaf, Node, Port
 from .report import Lane, detail_wanted
 from .work import Estimate
@@ -248,7 +247,7 @@ class Scheduler:
                     self.changed.notify(more)
 
     def _sent_by(self, i: int) -> Any:
-        """What a vertex sends to its parents, in their order, as serial.run; () for nothing."""
+        """What a vertex sends to its parents, in their order, as backward.run; () for nothing."""
         work = self.work
         vertex = work.order[i]
         kind = vertex.__class__
@@ -339,7 +338,7 @@ class Scheduler:
         while parts:
             c = parts.pop()
             if c.__class__ is tuple:
-                serial.into_slot(cotangents, *c)
+                backward.into_slot(cotangents, *c)
             elif vertex in cotangents:
                 seam.add_into(cotangents, vertex, c)
             else:

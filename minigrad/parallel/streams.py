@@ -31,9 +31,9 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.locks import Lock
-from ..engine import contributions as seam
-from ..engine import serial
-from ..engine.backward_run import BackwardRun
+from ..engine import backward
+from ..engine import backward as seam
+from ..engine.backward import BackwardRun
 from ..engine.graph import Leaf, Node
 from ..modes.saving import Deferred
 from .report import Report, keep
@@ -211,7 +211,7 @@ def measured(work: BackwardRun, workers: int, parallel: Callable[[Report], None]
         parallel(report)
     else:
         keep(report)
-        serial.walk(work)
+        backward.walk(work)
     last.record()
     trial.marks.append((chosen, first, last))
 

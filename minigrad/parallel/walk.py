@@ -31,8 +31,8 @@ from time import perf_counter_ns
 
 from ..backends import blas, pool
 from ..backends.locks import Lock
-from ..engine import serial
-from ..engine.backward_run import BackwardRun, engines
+from ..engine import backward
+from ..engine.backward import BackwardRun, engines
 from ..tensor_api.tensor import Tensor
 from .report import Report, keep
 from .scheduler import Scheduler
@@ -48,11 +48,11 @@ def walk(work: BackwardRun) -> None:
     if trial is not None and trial.settled:  # known to gain nothing: no estimate is made
         trial.runs += 1
         keep(trial.report)
-        return serial.walk(work)
+        return backward.walk(work)
     reason = _why_serial(work, workers, forced)
     if reason:
         keep(Report("serial", reason, workers, len(work.order)))
-        return serial.walk(work)
+        return backward.walk(work)
     outside = blas.threads()
     if not forced and usable(work):
         return measured(work, workers, lambda report: _run(
@@ -79,7 +79,7 @@ def walk(work: BackwardRun) -> None:
     else:
         trial.report = report
         keep(report)
-        serial.walk(work)
+        backward.walk(work)
     trial.note(parallel, (perf_counter_ns() - started) / 1000)
 
 

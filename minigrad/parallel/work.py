@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backends.caches import Cache
 from ..engine import versions
-from ..engine.backward_run import NodeVjp
+from ..engine.backward import NodeVjp
 from ..engine.graph import Node
 
 MIN_WORK = 100.0  # µs: below this, handing a node to another thread costs more than it gains

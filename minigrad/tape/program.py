@@ -1,9 +1,9 @@
 """A compiled tape: the recorded forward and its backward, replayed on other inputs.
 
 compile_program runs the recorded forward once more on traced arrays (tape_trace.py), and then the
-engine's own walk, serial.run, with the rules on traced arrays. The result is one flat list of NumPy
-calls, whose results get memory in tape_buffers.py. A call of the program copies the inputs into
-place and makes those calls; no node, tensor or graph exists while it runs.
+engine's own walk, backward.run, with the rules on traced arrays. The result is one flat list of
+NumPy calls, whose results get memory in tape_buffers.py. A call of the program copies the inputs
+into place and makes those calls; no node, tensor or graph exists while it runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import primitive, serial, versions
-from ..engine.backward_run import BackwardRun
+from ..engine import backward, primitive, versions
+from ..engine.backward import BackwardRun
 from ..engine.errors import about, describe
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..errors import TapeError
 from ..modes import hook_runner, hooks
 from ..tensor_api import derivatives
@@ -231,10 +231,10 @@ class _Compiler:
                 "not run. Record it outside of them."
             )
         wanted, found = set(vertices), {}
-        needed = serial.needed_for(order, wanted)
+        needed = backward.needed_for(order, wanted)
         cotangents = {vertex: self._seed(g) for vertex, g in seeds.items()}
         keep = found.__setitem__
-        serial.run(
+        backward.run(
             order, BackwardRun(order, cotangents, keep, wanted, needed, release=False), self.vjp
         )
         missing = [vertex for vertex in vertices if vertex not in found]
@@ -253,11 +253,11 @@ class _Compiler:
         return self.trace.value(owned(raw(g)), True)
 
     def vjp(self, node: Any, g: Any, plan: Any) -> Any:
-        """serial.array_vjp, on what the replayed forward would have saved."""
+        """backward.array_vjp, on what the replayed forward would have saved."""
         entry = self.tape[self.tape.outputs_of(node)[0].entry]
         saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
-        apply_rules = serial.rule_runner_for(next(x.array for x in arrived if x is not None))
+        apply_rules = backward.rule_runner_for(next(x.array for x in arrived if x is not None))
 
         def run(*values: Any) -> Any:
             gs = apply_rules(plan, values)

@@ -258,7 +258,7 @@ class Record(metaclass=CalledFirst):
     # -- the order of a backward ---------------------------------------------------------------
 
     def order(self, seeds: dict) -> list:
-        """The vertices that gradients from the seeds reach, as serial.run takes them.
+        """The vertices that gradients from the seeds reach, as backward.run takes them.
 
         One pass over the list from its end: an entry takes part if its node is a seed, or a parent
         of a later entry that takes part.

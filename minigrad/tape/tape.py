@@ -7,7 +7,7 @@
 
 Ops are recorded as they run, so a call comes after the calls that made its inputs. Read from its
 end, the list is a backward order: nothing is sorted, and no edge of the graph is followed. The walk
-itself is serial.run, as for every engine.
+itself is backward.run, as for every engine.
 
 tape_record.py records; tape_listing.py prints; tape_program.py replays on new inputs.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.locks import Lock
-from ..engine import modes, serial
-from ..engine.backward_run import BackwardRun, engines, orders
+from ..engine import backward, modes
+from ..engine.backward import BackwardRun, engines, orders
 from ..engine.graph import Leaf
 from ..errors import TapeError
 from ..tensor_api import derivatives
@@ -102,9 +102,9 @@ class Tape(Record):
         """Run one backward, as the serial engine does."""
         if work.create_graph and not self._recording:
             with self:
-                serial.walk(work)
+                backward.walk(work)
         else:
-            serial.walk(work)
+            backward.walk(work)
 
     # -- replay --------------------------------------------------------------------------------
 

@@ -9,14 +9,11 @@ from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
 from ..engine import modes
-from ..engine.backward import run_backward
-from ..engine.backward_run import engines
-from ..engine.contributions import accumulate
+from ..engine.backward import accumulate, engines, run_backward
 from ..engine.errors import SeedError, about, describe
-from ..engine.graph import Leaf
+from ..engine.graph import Leaf, raw, wrap
 from ..engine.registry import engine as functions
 from ..engine.registry import op
-from ..engine.tensor import raw, wrap
 from ..errors import HookError, TransformError
 from ..modes import hooks
 from .tensor import Tensor

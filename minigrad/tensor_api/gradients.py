@@ -6,8 +6,7 @@ from typing import Any
 
 from ..backends.device import array_module
 from ..engine.errors import describe
-from ..engine.graph import Leaf
-from ..engine.tensor import wrap
+from ..engine.graph import Leaf, wrap
 from .derivatives import differentiate
 from .tensor import Tensor
 

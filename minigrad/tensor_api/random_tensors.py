@@ -11,8 +11,8 @@ import numpy as np
 from ..backends import random
 from ..backends.device import to_host
 from ..backends.dtypes import is_floating, require_fit, resolve_dtype, whole_numbers
+from ..engine.graph import raw
 from ..engine.registry import op
-from ..engine.tensor import raw
 from ..errors import TransformError
 from .create import Shape, as_tensor, drawn, rand, randn, tensor
 from .help import with_call_context

@@ -10,11 +10,10 @@ import numpy as np
 
 from ..backends.device import array_module, to_host
 from ..backends.dtypes import is_differentiable
-from ..engine import modes, tensor
+from ..engine import graph, modes
 from ..engine.errors import describe
-from ..engine.graph import Leaf, Node
+from ..engine.graph import Leaf, Node, TensorBase, raw, wrap
 from ..engine.registry import engine, op
-from ..engine.tensor import TensorBase, raw, wrap
 from ..modes.hooks import TensorHooks
 from .help import MissingName, stand_in
 from .inplace import InPlace, set_values
@@ -304,7 +303,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
 
 
 stand_in(Tensor)
-tensor.made = Tensor
+graph.made = Tensor
 
 
 _frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while it is frozen

@@ -23,7 +23,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of, to_host
 from ..backends.dtypes import finfo, is_differentiable, is_floating
-from ..engine.tensor import raw
+from ..engine.graph import raw
 from ..instrument.numbers import arrived
 from ..modes.recording import inside_forward
 from ..tensor_api.tensor import Tensor

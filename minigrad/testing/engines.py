@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.function_call import FunctionCall
-from ..engine.backward_run import engines as known
+from ..engine.backward import engines as known
 from ..tape.tape import Tape
 from .function import Function, as_array, pulled_back
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.contributions import unbroadcast
+from ..engine.backward import unbroadcast
 from ..engine.primitive import Primitive
 from .spec import OpSpec, Point, Sample
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..engine.contributions import unbroadcast
+from ..engine.backward import unbroadcast
 from .plant import Plant, pairs, plant, vectors
 from .spec import Point
 

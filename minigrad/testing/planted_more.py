@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..engine import contributions
+from ..engine import backward
 from .plant import Plant, both, both_dx, pairs, plant, vectors
 from .spec import ErrorSample, Point, Sample
 
@@ -103,22 +103,22 @@ class _Alternating:
 @contextmanager
 def _shared_gradients() -> Iterator[None]:
     """The engine hands out arrays as they are, without looking who else holds them."""
-    private, contributions.private = contributions.private, lambda g: g
+    private, backward.private = backward.private, lambda g: g
     try:
         yield
     finally:
-        contributions.private = private
+        backward.private = private
 
 
 @contextmanager
 def _first_instead_of_sum() -> Iterator[None]:
     """The engine takes the first entry along a broadcast axis where it should sum."""
-    right = contributions.unbroadcast
-    contributions.unbroadcast = lambda c, shape: right(c[(slice(0, 1),) * c.ndim], shape)
+    right = backward.unbroadcast
+    backward.unbroadcast = lambda c, shape: right(c[(slice(0, 1),) * c.ndim], shape)
     try:
         yield
     finally:
-        contributions.unbroadcast = right
+        backward.unbroadcast = right
 
 
 MORE: list[Plant] = [

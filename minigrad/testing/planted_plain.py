@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from ..engine.contributions import unbroadcast
+from ..engine.backward import unbroadcast
 from ..engine.modes import state
 from ..tensor_api.tensor import Tensor
 from .plant import OFF, PRODUCT, SINE, Plant, numbers, pairs, plant, sine_off, times, vectors

@@ -4,7 +4,7 @@ from threading import current_thread, main_thread
 
 import numpy as np
 
-from ..engine.contributions import unbroadcast
+from ..engine.backward import unbroadcast
 from .plant import (
     OFF,
     PRODUCT,

@@ -3,7 +3,7 @@
 import pytest
 
 import minigrad as mg
-from minigrad.engine import contributions, primitive
+from minigrad.engine import backward, primitive
 from minigrad.ops import blocked as pieces
 
 
@@ -22,4 +22,4 @@ def small(monkeypatch, two_threads):
     monkeypatch.setattr(pieces, "LARGE", 128)
     monkeypatch.setattr(pieces, "BROADCAST", 128)
     monkeypatch.setattr(primitive, "LARGE", 128)
-    monkeypatch.setattr(contributions, "LARGE", 128)
+    monkeypatch.setattr(backward, "LARGE", 128)

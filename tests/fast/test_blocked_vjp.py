@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine import contributions
+from minigrad.engine import backward
 from minigrad.engine.registry import op as registry
 from minigrad.fast.blocked_vjp import MOST, BlockedVjp, LazyCotangent, Sum
 from minigrad.ops import blocked as pieces
@@ -236,7 +236,7 @@ def test_a_backward_of_a_product_makes_no_array_but_the_gradient(two_threads):
 
 def test_nothing_is_deferred_while_someone_listens(small, monkeypatch):
     made = []
-    monkeypatch.setattr(contributions, "blocked_vjp", lambda *args: made.append(args))
+    monkeypatch.setattr(backward, "blocked_vjp", lambda *args: made.append(args))
     x = mg.tensor(rng.standard_normal((20, 30)), requires_grad=True)
     with mg.profile():
         (mg.tanh(x) * 2.0).sum().backward()

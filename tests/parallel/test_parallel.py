@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.backends import blas, pool
-from minigrad.engine import backward_run, modes
+from minigrad.engine import backward, modes
 from minigrad.engine.primitive import primitive
 from minigrad.parallel import walk as parallel
 from minigrad.parallel import work
@@ -388,7 +388,7 @@ def test_an_unknown_engine_or_a_bad_option_is_refused():
         x.sum().backward(engine="parallel", workers=0)
     with pytest.raises(ValueError, match="min_work"):
         x.sum().backward(engine="parallel", min_work=-1)
-    assert set(backward_run.engines) >= {"serial", "parallel"}
+    assert set(backward.engines) >= {"serial", "parallel"}
 
 
 def test_blas_is_held_to_one_thread_meanwhile_and_put_back():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import minigrad as mg
-from minigrad.engine import backward_run, serial
+from minigrad.engine import backward
 from minigrad.engine.graph import backward_order
 from minigrad.engine.primitive import primitive
 from minigrad.parallel import work
@@ -33,7 +33,7 @@ def scheduled(look, cost):
     order = backward_order(seeds)
     costs = [cost] * len(order)
     estimate = SimpleNamespace(costs=costs, priority=work.priorities(order, costs))
-    job = backward_run.BackwardRun(order, seeds, lambda vertex, g: None, vjp=serial.array_vjp)
+    job = backward.BackwardRun(order, seeds, lambda vertex, g: None, vjp=backward.array_vjp)
     return x, Scheduler(job, estimate, min_work=1.5 * cost)
 
 

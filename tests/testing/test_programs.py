@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine import contributions, serial
-from minigrad.engine.backward_run import engines
+from minigrad.engine import backward
+from minigrad.engine.backward import engines
 from minigrad.engine.plan import Rule
 from minigrad.engine.registry import op
 from minigrad.func.levels import LevelTensor
@@ -147,8 +147,8 @@ def test_a_replay_at_the_values_that_were_recorded_is_found_and_cut_down(monkeyp
 
 def walk_that_adds_by(add):
     def walk(work):
-        with mock.patch.object(contributions, "add_into", add):
-            serial.walk(work)
+        with mock.patch.object(backward, "add_into", add):
+            backward.walk(work)
 
     return walk
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_floating
+from ...engine.graph import raw
 from ...engine.primitive import elementwise, primitive
-from ...engine.tensor import raw
 from ...tensor_api.composite import composite
 from ..axes import widen
 from ..batching import full

@@ -7,9 +7,9 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import is_number, require_fit
+from ...engine.graph import raw
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...tensor_api.composite import composite
 from ...tensor_api.methods import each_of
 from ..axes import array_beside, array_like, both_arrays, goes_into, module_of, sum_to

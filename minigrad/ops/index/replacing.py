@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype, is_number, weak_scalars
+from ...engine.graph import raw
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...tensor_api.composite import composite
 from ..axes import (
     array_beside,

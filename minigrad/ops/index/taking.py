@@ -7,9 +7,9 @@ import numpy as np
 
 from ...backends.device import array_module, device_of
 from ...backends.dtypes import is_floating
+from ...engine.graph import raw
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of, goes_into, on_host
 from ..batching import behind, flat, full

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.device import array_module
+from ...engine.graph import raw
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...tensor_api.composite import composite
 from ..axes import array_like, sum_to
 from ..elementwise.selection import constant_in

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...backends.device import device_of
 from ...backends.dtypes import common_dtype, is_differentiable
+from ...engine.graph import raw
 from ...engine.primitive import elementwise, primitive
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
 from ..axes import array_like, as_floating, both_arrays, on_host, widen

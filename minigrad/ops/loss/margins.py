@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype
+from ...engine.graph import raw
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, is_differentiable, resolve_dtype
+from ...engine.graph import raw, wrap
 from ...engine.registry import chosen_table, op
-from ...engine.tensor import raw, wrap
 from ...tensor_api.numpy_protocol import mask_of
 from ...tensor_api.tensor import Tensor
 from ..axes import as_floating, axes_of

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.graph import raw
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...engine.tensor import raw
 from ..axes import accumulate, axes_of, keep_axes, widen
 from ..batching import reduction
 from .cumulative import product_before

@@ -10,8 +10,7 @@ import numpy as np
 
 from ...backends.optional import optional
 from ...compiled import accelerate
-from ...engine.graph import Leaf
-from ...engine.tensor import wrap
+from ...engine.graph import Leaf, wrap
 from ...fusion.fuse import fuse
 from ...fusion.trace import holds_for
 from ...tensor_api.derivatives import grad

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
-from ...engine import serial
-from ...engine.backward_run import BackwardRun
-from ...engine.contributions import conform
+from ...engine import backward
+from ...engine.backward import BackwardRun, conform
 from ...engine.graph import Leaf, backward_order
 from ...engine.versions import owner_of
 from ..case import Case
@@ -41,7 +40,7 @@ def k9(case: Case) -> int:
     seen = []
 
     def vjp(node: Any, g: Any, plan: Any) -> list:
-        contributions = serial.array_vjp(node, g, plan)
+        contributions = backward.array_vjp(node, g, plan)
         for name, parent, c in zip(needed_names(node), node.parents, contributions, strict=True):
             if c is not None:
                 inspect(node, name, parent, g, c)
@@ -51,7 +50,7 @@ def k9(case: Case) -> int:
         return contributions
 
     order = backward_order(seeds)
-    serial.run(order, BackwardRun(order, seeds, lambda vertex, g: None), vjp)
+    backward.run(order, BackwardRun(order, seeds, lambda vertex, g: None), vjp)
     if not seen:
         raise DoesNotApply("every rule returns None: the gradient is zero everywhere")
     for what, owner in seen:

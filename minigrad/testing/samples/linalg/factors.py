@@ -8,8 +8,8 @@ on it.
 
 import numpy as np
 
+from ....engine.graph import raw
 from ....engine.registry import op
-from ....engine.tensor import raw
 from ....ops.axes import module_of
 from ...spec import ErrorSample, Point, Sample, register_op
 from ..forms import over, together
