@@ -19,7 +19,7 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..backends.locks import Lock
-from . import events, modes, versions
+from . import events, graph, modes, versions
 from .errors import GraphReleasedError, RuleError, about, describe
 from .graph import Leaf, Node, Port, TensorBase, backward_order, wrap
 from .registry import op
@@ -53,11 +53,12 @@ class BackwardRun:
     vjp           (node, g, plan) -> contributions aligned with node.parents; it also informs the
                   listeners
     hooks         the hooks of this backward (HookRunner); None where there are none
+    thread        the one thread in which it runs; None where there are several
+    ended         set before it leaves `running`: what Ctrl-C leaves there locks nothing
     workers       how many threads may take part (None: mg.get_num_threads())
     min_work      estimated microseconds from which a node may go to another thread (None: measured
                   default)
     leaf_ready    a hook of this backward alone, fn(leaf, gradient); None for none
-    alone         it runs in this thread only
     """
 
     order: list
@@ -73,7 +74,8 @@ class BackwardRun:
     workers: int | None = None
     min_work: float | None = None
     leaf_ready: Callable | None = None
-    alone: bool = True
+    thread: int | None = None
+    ended: bool = False
 
     def plan_of(self, node: Any) -> Any:
         """The rules by which a node runs in this backward."""
@@ -323,6 +325,9 @@ def accumulate(x: TensorBase, g: TensorBase, recorded: bool) -> None:
 # -- one backward ----------------------------------------------------------------------------------
 
 
+running: dict[BackwardRun, None] = {}  # of all threads, in the order in which they began
+
+
 def _alone(work: BackwardRun, run: Callable[[], None]) -> None:
     run()
 
@@ -331,8 +336,9 @@ def _as_it_is(vjp: NodeVjp, work: BackwardRun) -> NodeVjp:
     return vjp
 
 
-# Seam G. `surround` runs a backward, `around_rules` wraps what applies the rules of its nodes;
-# modes/around.py puts hooks, anomaly mode and the lock on the graph there.
+# Seam G. `surround` runs a backward that is not alone, or is under a mode or with hooks;
+# `around_rules` wraps what applies the rules of its nodes, where somebody listens or there are
+# hooks. modes/around.py puts hooks, anomaly mode and the lock on the graph there.
 surround: Callable[[BackwardRun, Callable[[], None]], None] = _alone
 around_rules: Callable[[NodeVjp, BackwardRun], NodeVjp] = _as_it_is
 
@@ -360,8 +366,16 @@ def run_backward(
     work = BackwardRun(
         order, cotangents, on_gradient, wanted, needed, release, create_graph, **options
     )
-    work.alone = engine != "parallel"
-    surround(work, partial(_checked, work, walk))
+    work.thread = None if engine == "parallel" else modes.state.thread
+    try:
+        running[work] = None  # seen by other threads before this one looks at its nodes
+        if len(running) > 1 or modes.active or graph.hook_count or work.leaf_ready is not None:
+            surround(work, partial(_checked, work, walk))
+        else:
+            _checked(work, walk)
+    finally:
+        work.ended = True
+        running.pop(work, None)
 
 
 def _checked(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
@@ -384,7 +398,7 @@ def _walk(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
         vjp = _timed(vjp)
         if events.around is not None:
             vjp = events.around(vjp)
-    work.vjp = around_rules(vjp, work)
+    work.vjp = around_rules(vjp, work) if heard or work.hooks is not None else vjp
     error = None
     try:
         if heard:

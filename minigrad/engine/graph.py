@@ -130,6 +130,7 @@ def raw(x: Any) -> Any:
 # -- the graph -------------------------------------------------------------------------------------
 
 next_number = itertools.count().__next__  # one C call, so two threads never share a number
+hook_count = 0  # hooks at vertices (modes/hooks.py); those whose vertex has died still count
 
 
 class Node:

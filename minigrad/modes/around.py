@@ -5,31 +5,26 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from ..backends.threads import on_new_stack, stack_runs_out
-from ..engine import backward, events, modes
+from ..engine import backward, events, graph, modes
 from ..engine.backward import BackwardRun, NodeVjp
 from ..engine.graph import TensorBase
-from . import anomaly, autocast, graph_lock, hook_runner, hooks
+from . import anomaly, autocast, graph_lock, hook_runner
 
 _NESTED = 3  # backwards that may run before one of them asks how deep it is nested
 
 
 def surround(work: BackwardRun, run: Callable[[], None]) -> None:
     """Run a backward with its hooks, in the dtypes of the forward, disturbed by no other thread."""
-    mine = graph_lock.GraphLock(work.order, work.release, work.alone)
-    try:
-        running = graph_lock.register(mine)
-        if running > _NESTED and stack_runs_out():
-            run = partial(on_new_stack, run)
-        if modes.state.autocast is not None:
-            run = _inside(autocast.paused(), run)
-        if work.leaf_ready is not None or hooks.registered and hook_runner.any_in(work.order):
-            work.hooks = hook_runner.HookRunner(work)
-            if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
-                run = _inside(modes.Recording(False), run)  # hooks compute on arrays
-        run()
-    finally:
-        mine.ended = True
-        graph_lock.forget(mine)
+    graph_lock.refuse_conflict(work)
+    if len(backward.running) > _NESTED and stack_runs_out():
+        run = partial(on_new_stack, run)
+    if modes.state.autocast is not None:
+        run = _inside(autocast.paused(), run)
+    if work.leaf_ready is not None or graph.hook_count and hook_runner.any_in(work.order):
+        work.hooks = hook_runner.HookRunner(work)
+        if not any(isinstance(g, TensorBase) for g in work.cotangents.values()):
+            run = _inside(modes.Recording(False), run)  # hooks compute on arrays
+    run()
 
 
 def _inside(block: AbstractContextManager, run: Callable[[], None]) -> Callable[[], None]:

@@ -1,61 +1,21 @@
-"""Which backwards are running, so that two threads never consume one graph at once."""
+"""Two threads never consume one graph at once: of two backwards that would, the second raises."""
 
 import os
-from typing import Any
 
-from ..backends.locks import Lock
-from ..backends.threads import identity
+from ..engine import modes
+from ..engine.backward import BackwardRun, running
 from ..engine.graph import Leaf
 from ..errors import GraphInUseError
 
-_running: list["GraphLock"] = []
-_lock = Lock()
 
-
-class GraphLock:
-    """A running backward: its thread (None: several), its vertices, and whether it frees them.
-
-    alone   it runs in this thread only; then a backward inside its hooks does not conflict
-    ended   set before it is taken off the list: what Ctrl-C leaves there locks nothing
-    """
-
-    __slots__ = ("thread", "order", "releases", "ended")
-
-    def __init__(self, order: list, releases: bool, alone: bool = True):
-        self.thread = identity() if alone else None
-        self.order = order
-        self.releases = releases
-        self.ended = False
-
-    def conflicts(self, other: "GraphLock") -> bool:
-        """Whether another thread's backward goes through a node of this one, and one frees it."""
-        same = self.thread is not None and self.thread == other.thread
-        if same or other.ended or not (self.releases or other.releases):
-            return False
-        return not self._nodes().isdisjoint(other._nodes())
-
-    def _nodes(self) -> set[Any]:
-        return {vertex for vertex in self.order if vertex.__class__ is not Leaf}
-
-
-def register(mine: GraphLock) -> int:
-    """Note a backward before it looks at its nodes. Of two that conflict, the second raises.
-
-    Returns how many run now: what is called inside others is among them.
-    """
-    with _lock:
-        if _running:
-            _refuse_conflict(mine)
-        _running.append(mine)
-        return len(_running)
-
-
-def _refuse_conflict(mine: GraphLock) -> None:
-    """GraphInUseError where another thread runs a backward that conflicts. Under the lock."""
-    _running[:] = [other for other in _running if not other.ended]
-    for other in _running:
-        if mine.conflicts(other):
-            shared = mine._nodes() & other._nodes()
+def refuse_conflict(mine: BackwardRun) -> None:
+    """GraphInUseError where another thread runs a backward that began before and conflicts."""
+    for other in list(running):
+        if other is mine:
+            return
+        if other.ended:  # left there by Ctrl-C
+            running.pop(other, None)
+        elif shared := _consumed(mine, other):
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
                 "have saved are freed as they are used. Pass retain_graph=True to both backwards, "
@@ -66,21 +26,24 @@ def _refuse_conflict(mine: GraphLock) -> None:
             )
 
 
-def forget(mine: GraphLock) -> None:
-    """Take a backward that has ended off the list."""
-    with _lock:
-        if mine in _running:  # in a forked child those of the parent are gone
-            _running.remove(mine)
+def _consumed(mine: BackwardRun, other: BackwardRun) -> set:
+    """The nodes of both, if they run in two threads and one of them frees what nodes have saved.
+
+    A backward inside the hooks of one that runs in this thread alone is no conflict.
+    """
+    same = mine.thread is not None and mine.thread == other.thread
+    if same or not (mine.release or other.release):
+        return set()
+    shared = set(mine.order).intersection(other.order)
+    return {vertex for vertex in shared if vertex.__class__ is not Leaf}
 
 
 def _in_child() -> None:
     """After a fork: the backwards of other threads do not go on here."""
-    mine = identity()
-    _running[:] = [lock for lock in _running if lock.thread == mine]
-    _lock.release()
+    mine = modes.state.thread
+    for other in [work for work in running if work.thread != mine]:
+        del running[other]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child
-    )
+    os.register_at_fork(after_in_child=_in_child)

@@ -13,7 +13,7 @@ At a leaf:
     tensor hooks → multi-grad hooks → `.grad` is updated → post-accumulate hooks → leaf-ready hooks,
     that of the call (leaf_ready= of backward, grad and gradients) before those registered
 
-modes/hook_runner.py runs them. While `registered` is 0 a backward does not look for any.
+modes/hook_runner.py runs them. While `graph.hook_count` is 0 a backward does not look for any.
 """
 
 import weakref
@@ -24,11 +24,11 @@ from typing import Any
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..backends.threads import Local
+from ..engine import graph
 from ..engine.errors import about, describe
 from ..engine.graph import Node, Port
 from ..errors import HookError
 
-registered = 0  # hooks added and not removed; those whose vertex has died still count
 _lock = Lock()
 running = Local()  # .afterwards: functions to call when the current backward has ended
 
@@ -60,14 +60,13 @@ class HookHandle:
             self._detach()
 
     def _detach(self) -> None:
-        global registered
         while self._attached:
             ref, hook = self._attached[-1]
             vertex = ref()
             if vertex is not None:
                 vertex.hooks.pop(hook, None)
             self._attached.pop()
-            registered -= 1  # Ctrl-C in between leaves one too many, which costs time alone
+            graph.hook_count -= 1  # Ctrl-C in between leaves one too many, which costs time alone
 
     def __copy__(self) -> "HookHandle":
         return self
@@ -86,13 +85,12 @@ class HookHandle:
 
 def add(attached: list[tuple[Any, str, Any]]) -> HookHandle:
     """Put hooks (vertex, kind, fn) where they belong; one handle removes them all."""
-    global registered
     for _, kind, fn in attached:
         require_function(fn[0].fn if kind == "multi" else fn)
     made = [(vertex, Hook(kind, fn)) for vertex, kind, fn in attached]
     handle, count = HookHandle(made), len(made)
     with _lock:
-        registered += count
+        graph.hook_count += count
         try:
             for vertex, hook in made:
                 _put(vertex, hook)

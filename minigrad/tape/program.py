@@ -18,12 +18,12 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import backward, primitive, versions
+from ..engine import backward, graph, primitive, versions
 from ..engine.backward import BackwardRun
 from ..engine.errors import about, describe
 from ..engine.graph import raw
 from ..errors import TapeError
-from ..modes import hook_runner, hooks
+from ..modes import hook_runner
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
@@ -220,7 +220,7 @@ class _Compiler:
         """The steps of the walk; the gradients of the vertices, None where none has come."""
         seeds = derivatives.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
-        if hooks.registered and hook_runner.any_in(order):
+        if graph.hook_count and hook_runner.any_in(order):
             raise TapeError(
                 "compile: there are hooks on what the backward goes through, and a program runs "
                 "none. Remove them, or use mg.grad."

@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
-from ..engine import modes
+from ..engine import graph, modes
 from ..engine.backward import accumulate, engines, run_backward
 from ..engine.errors import SeedError, about, describe
 from ..engine.graph import Leaf, raw, wrap
@@ -68,7 +68,7 @@ def backward(
         if x is None or x.node is None or (vertex.__class__ is not Leaf and x.retains_grad):
             return
         accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
-        if hooks.registered:
+        if graph.hook_count:
             for fn in hooks.of(vertex, "accumulated"):
                 if fn(x) is not None:
                     raise HookError(

@@ -29,7 +29,7 @@ import numpy as np
 from ..backends.device import device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
 from ..backends.memory_order import in_memory_order
-from ..engine import modes
+from ..engine import graph, modes
 from ..engine.errors import InPlaceError, about, describe, refuse_left_behind
 from ..engine.graph import Leaf
 from ..engine.registry import op
@@ -335,7 +335,7 @@ def _become(x: Any, y: Any) -> Any:
         _keep_history(x, y)
     if y.level > x.level:
         level_membership.note(x, y.level)
-    if hooks.registered:
+    if graph.hook_count:
         hooks.keep_retaining(x, x.node, y.node)
     x._data, x.node = _lying_as(x._data, y._data), y.node
     if y.level:

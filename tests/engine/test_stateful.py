@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import minigrad as mg
-from minigrad.engine import modes
+from minigrad.engine import graph, modes
 from minigrad.engine.errors import GraphReleasedError, InPlaceError
 from minigrad.engine.primitive import Primitive
 from minigrad.modes import hooks
@@ -77,7 +77,7 @@ class Programs(RuleBasedStateMachine):
             x = mg.tensor(data, requires_grad=True)
             self.pairs.append(Pair(x, data.copy(), J, NOTHING[1], frozenset()))
         self.leaf_tensors = [pair.tensor for pair in self.pairs]
-        self.before = hooks.registered
+        self.before = graph.hook_count
 
     def pick(self, n):
         recent = self.pairs[-6:]  # few, so that what is done meets what was done before
@@ -283,7 +283,7 @@ class Programs(RuleBasedStateMachine):
     def teardown(self):
         for _, _, handle in self.handles:
             handle.remove()
-        assert hooks.registered == self.before and modes.active == 0
+        assert graph.hook_count == self.before and modes.active == 0
         self.pairs.clear()
         gc.collect()
 

@@ -11,9 +11,9 @@ import pytest
 import minigrad as mg
 from minigrad.backends import random
 from minigrad.engine import events, modes
+from minigrad.engine.backward import running
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.log_writer import LogWriter
-from minigrad.modes import graph_lock
 
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
@@ -208,7 +208,7 @@ def test_a_backward_that_was_interrupted_claims_its_graph_no_longer():
         where = interrupted(at, lambda: mg.grad(y, x, retain_graph=True, engine="parallel"))
         if where is None:
             break
-        assert all(lock.ended for lock in graph_lock._running), where
+        assert all(work.ended for work in running), where
     assert at > 50
 
 
