@@ -30,7 +30,6 @@ from ..engine.registry import op
 from ..errors import TransformError
 from ..tensor_api.tensor import Tensor
 
-_FEW = 1 << 12  # elements
 _NUMBERS = (float, int, bool)
 
 
@@ -164,26 +163,6 @@ def weights_of(name: str, weights: Any, x: Any, axis: Any) -> Any:
     weights = op.transpose(weights, axes=tuple(np.argsort(axes).tolist()))
     weights = weights.reshape([n if i in axes else 1 for i, n in enumerate(x.shape)])
     return op.broadcast_to(weights, shape=x.shape)
-
-
-def keep_axes(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
-    """g with the reduced axes put back at length 1, so that it broadcasts against `shape`."""
-    if keepdims or axis is None:
-        return g
-    axes = axes_of(axis, len(shape))
-    return g.reshape(tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-
-
-def spread(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
-    """g given to every element that was reduced: a broadcast view of `shape`, not a copy.
-
-    A small array is filled, though: that takes a fifth of the time that making a view does.
-    """
-    if type(g) is np.ndarray and prod(shape) <= _FEW:
-        y = np.empty(shape, g.dtype)
-        y[...] = keep_axes(g, shape, axis, keepdims)
-        return y
-    return op.broadcast_to(keep_axes(g, shape, axis, keepdims), shape=shape)
 
 
 def sum_to(c: Any, shape: tuple) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import OperandError
-from ..engine.registry import op
-from .axis_methods import AxisMethods
+from ..engine.registry import chosen_table, op
 from .help import refuse_out, with_call_context
 from .more_methods import documented
+from .shape_methods import ShapeMethods
 
 
 def each_of(index: Any) -> Any:
@@ -28,7 +28,7 @@ def each_of(index: Any) -> Any:
 
 
 @documented
-class Methods(AxisMethods):
+class Methods(ShapeMethods):
     """Base of Tensor."""
 
     __slots__ = ()
@@ -240,94 +240,132 @@ class Methods(AxisMethods):
     def nonzero(self) -> Any:
         return op.nonzero(self)
 
-    # -- shape -------------------------------------------------------------------------------
+    # -- reductions -------------------------------------------------------------------------
 
     @with_call_context
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
-        how = {} if order == "C" else {"order": order}
-        return op.reshape.apply(self, shape=shape[0] if len(shape) == 1 else shape, **how)
+    def sum(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            refuse_out("sum")
+        if where is not True or initial is not None:
+            return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
+        return op.sum.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
-    def view(self, *shape: Any, order: str = "C", dtype: Any = None) -> Any:
-        """mg.reshape, by PyTorch's name; NumPy's view of other dtypes is refused."""
-        given = dtype if dtype is not None or len(shape) != 1 else shape[0]
-        if isinstance(given, type | str | np.dtype):
-            raise TypeError(
-                f"view: takes a shape, as reshape does, and got the dtype {given!r}; the same "
-                "numbers are x.astype(dtype), the same bits x.detach().numpy().view(dtype)"
-            )
-        return self.reshape(*shape, order=order)
-
-    def ravel(self, order: str = "C") -> Any:
-        return self.reshape(-1, order=order)
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        *, where: Any = True,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            refuse_out("mean")
+        if where is not True:
+            return chosen_table[np.mean](self, axis, dtype, keepdims, where)
+        return op.mean.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
-    def transpose(self, *axes: Any) -> Any:
-        if len(axes) == 2 and self.ndim > 2:
-            raise ValueError(
-                f"transpose{axes}: x has {self.ndim} axes, {self.shape}, and NumPy's transpose "
-                f"takes all of them in their new order; two are swapped by swapaxes{axes}"
-            )
-        return op.transpose.apply(self, axes=axes[0] if len(axes) == 1 else axes or None)
+    def prod(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            refuse_out("prod")
+        if where is not True or initial is not None:
+            return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
+        return op.prod.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @with_call_context
-    def permute(self, *axes: Any) -> Any:
-        return op.transpose.apply(self, axes=axes[0] if len(axes) == 1 else axes or None)
+    def var(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        correction: float | None = None,
+        *,
+        where: Any = True,
+        mean: Any = None,
+    ) -> Any:
+        if out is not None:
+            refuse_out("var")
+        if where is True and mean is None and correction is None:
+            return op.var.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @with_call_context
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        return op.swapaxes.apply(self, axis1=axis1, axis2=axis2)
+    def std(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        correction: float | None = None,
+        *,
+        where: Any = True,
+        mean: Any = None,
+    ) -> Any:
+        if out is not None:
+            refuse_out("std")
+        if where is True and mean is None and correction is None:
+            return op.std.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @with_call_context
-    def unsqueeze(self, axis: int) -> Any:
-        """mg.expand_dims: one axis of length 1 put in."""
-        return op.expand_dims.apply(self, axis=axis)
+    def max(
+        self, axis: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            refuse_out("max")
+        if where is not True or initial is not None:
+            return chosen_table[np.max](self, axis, None, keepdims, initial, where)
+        return op.max.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
-    def expand(self, *shape: Any) -> Any:
-        """mg.broadcast_to, where −1 keeps the length of an axis."""
-        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        new = len(lengths) - self.ndim  # −1 keeps an axis as it is; a new one has no length
-        kept = [n if n != -1 or i < new else self.shape[i - new] for i, n in enumerate(lengths)]
-        return op.broadcast_to.apply(self, shape=tuple(kept))
-
-    # -- parts ------------------------------------------------------------------------------
-
-    @with_call_context
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
-        return op.searchsorted(self, v, side=side, sorter=sorter)
+    def min(
+        self, axis: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            refuse_out("min")
+        if where is not True or initial is not None:
+            return chosen_table[np.min](self, axis, None, keepdims, initial, where)
+        return op.min.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
-    def gather(self, axis: int, index: Any) -> Any:
-        return op.gather(self, axis, index)
+    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        if out is not None:
+            refuse_out("argmax")
+        return op.argmax.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
-    def scatter(self, axis: int, index: Any, src: Any) -> Any:
-        return op.scatter(self, axis, index, src)
+    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        if out is not None:
+            refuse_out("argmin")
+        return op.argmin.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
-    def scatter_add(self, axis: int, index: Any, src: Any) -> Any:
-        return op.scatter_add(self, axis, index, src)
+    def any(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
+        if out is not None:
+            refuse_out("any")
+        if where is not True:
+            return chosen_table[np.any](self, axis, None, keepdims, None, where)
+        return op.any.apply(self, axis=axis, keepdims=keepdims)
 
     @with_call_context
-    def index_select(self, axis: int, index: Any) -> Any:
-        return op.index_select(self, axis, index)
-
-    @with_call_context
-    def masked_fill(self, mask: Any, value: Any) -> Any:
-        return op.masked_fill(self, mask, value)
-
-    @with_call_context
-    def narrow(self, axis: int, start: int, length: int) -> Any:
-        return op.narrow(self, axis, start, length)
-
-    @with_call_context
-    def tril(self, k: int = 0) -> Any:
-        return op.tril.apply(self, k=k)
-
-    @with_call_context
-    def triu(self, k: int = 0) -> Any:
-        return op.triu.apply(self, k=k)
+    def all(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
+        if out is not None:
+            refuse_out("all")
+        if where is not True:
+            return chosen_table[np.all](self, axis, None, keepdims, None, where)
+        return op.all.apply(self, axis=axis, keepdims=keepdims)
 
     # -- PyTorch's spelling of elementwise functions ------------------------------------------
 

@@ -8,9 +8,10 @@ from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ..axes import as_floating, keep_axes, widen
+from ..axes import as_floating, widen
 from ..batching import along, both_along, reduction
 from ..elementwise.support import are_finite
+from .sums import keep_axes
 
 __all__ = ["logcumsumexp", "logsumexp"]  # with weights: mg.special.logsumexp
 

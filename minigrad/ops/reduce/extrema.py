@@ -7,9 +7,10 @@ import numpy as np
 
 from ...engine.primitive import primitive
 from ...tensor_api.composite import composite
-from ..axes import keep_axes, widen
+from ..axes import widen
 from ..batching import along, reduction
 from ..row_sums import extremum_of_each_row, left_of, rows_along
+from .sums import keep_axes
 
 __all__ = ["amax", "amin", "argmax", "argmin", "max", "min", "ptp"]
 

@@ -8,9 +8,10 @@ import numpy as np
 from ...engine.graph import raw
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ..axes import accumulate, axes_of, keep_axes, widen
+from ..axes import accumulate, axes_of, widen
 from ..batching import reduction
 from .cumulative import product_before
+from .sums import keep_axes
 
 __all__ = ["prod"]
 

@@ -8,10 +8,11 @@ from ...backends.dtypes import is_differentiable
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...tensor_api.composite import composite
-from ..axes import accumulate, array_like, axes_of, count, keep_axes, widen
+from ..axes import accumulate, array_like, axes_of, count, widen
 from ..batching import reduction
 from ..elementwise.selection import constant_in
 from ..row_sums import FEW, left_of, rows_along, sum_of_each_row, sum_of_product
+from .sums import keep_axes
 
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
 
