@@ -126,8 +126,10 @@ def in_plain_mode(program: str) -> str:
 
 
 def test_a_reader_of_the_walk_reads_as_much_as_its_budget_says():
-    lines = in_plain_mode("from minigrad import layers; print(sum(layers.walk().values()))")
-    assert 200 < int(lines) <= layers.WALK
+    printed = in_plain_mode("from minigrad import layers; print(*layers.walk().values())")
+    lines = [int(count) for count in printed.split()]
+    assert 200 < sum(lines) <= layers.WALK
+    assert 6 <= len(lines) <= layers.WALK_FILES
 
 
 CALLS_TO = """

@@ -84,7 +84,7 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
     """
     for name, value in params.items():
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             continue
         if kind is not tuple:
             refuse_gradient(value, name, f"{name}={name}.item()")
@@ -93,7 +93,8 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-_PLAIN = {int, float, complex, bool, str, type(None), *map(type, map(np.dtype, "?bhilqefdFD"))}
+# The types of parameters that stay as they are.
+PLAIN = {int, float, complex, bool, str, type(None), *map(type, map(np.dtype, "?bhilqefdFD"))}
 
 
 def refuse_gradient(value: Any, argument: str, instead: str = "") -> None:

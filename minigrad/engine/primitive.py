@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import KINDS, NUMBERS, WITHOUT_DTYPE, plain_numbers, weak_scalars
+from ..backends.dtypes import KINDS, NUMBERS, PLAIN, WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, graph, modes
 from .errors import describe, refuse_left_behind
 from .graph import Node, Port, TensorBase, raw, record, wrap
@@ -346,7 +346,8 @@ class Primitive(Differentiable):
 
     def static(self, params: dict) -> dict:
         """The static parameters of a call, NumPy's numbers as Python's; TypeError for no flag."""
-        params = plain_numbers(params)
+        if not PLAIN.issuperset(map(type, params.values())):
+            params = plain_numbers(params)
         if self.flags:
             self.check_flags(params)
         return params

@@ -24,15 +24,22 @@ def sum(x, axis=None, dtype=None, keepdims=False):
     if type(axis) is tuple and len(axis) > 1 and _of_channels(x, axis, dtype):
         y = _sum_of_channels(x, axis[1:])
         return y.reshape((1, -1, *(1,) * (x.ndim - 2))) if keepdims else y
-    if dtype is None and x.dtype.itemsize != 2:  # np.sum asks around for 1 µs, then calls this
-        if x.size >= FEW and _of_leading(x, axis) and folds(x):
-            y = sum_of_rows(x.reshape((-1, x.shape[-1])))
-            return y.reshape((*(1,) * (x.ndim - 1), -1)) if keepdims else y
-        rows = rows_along(x, axis)
-        if rows is not None:
-            return sum_of_each_row(rows).reshape(left_of(x.shape, axis, keepdims))
-        return x.sum(axis, None, None, keepdims)
+    if dtype is None and x.dtype.itemsize != 2:
+        y = _sum_of_rows(x, axis, keepdims) if x.size >= FEW else None
+        # np.sum asks around for 1 µs, then calls this
+        return x.sum(axis, None, None, keepdims) if y is None else y
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
+
+
+def _sum_of_rows(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Σ x over all axes but the last, or over the last ones; None where NumPy's own is as good."""
+    if _of_leading(x, axis) and folds(x):
+        y = sum_of_rows(x.reshape((-1, x.shape[-1])))
+        return y.reshape((*(1,) * (x.ndim - 1), -1)) if keepdims else y
+    rows = rows_along(x, axis)
+    if rows is None:
+        return None
+    return sum_of_each_row(rows).reshape(left_of(x.shape, axis, keepdims))
 
 
 def _of_leading(x: Any, axis: Any) -> bool:
