@@ -145,17 +145,16 @@ def _pin_rows(row: list[int], pins: list[str]) -> None:
 
 def _add_trunks(layers: Layers, oriented: list[Link], budget: int) -> None:
     row = layers.row
-    numbers: list[dict[int, int]] = [
-        {} for _ in range(layers.boxes)
-    ]  # of a source's trunks, by port
+    numbers: dict[int, int] = {}  # of the trunk of a source and port, which make one key
     sources: list[int] = []
     lengths: list[int] = []
     trunk_of: list[int] = []
     for source, target, port in oriented:
-        trunk = numbers[source].get(port, -1)
+        key = source + layers.boxes * port
+        trunk = numbers.get(key, -1)
         if trunk < 0:
             trunk = len(sources)
-            numbers[source][port] = trunk
+            numbers[key] = trunk
             sources.append(source)
             lengths.append(0)
         lengths[trunk] = max(lengths[trunk], row[target] - row[source] - 1)

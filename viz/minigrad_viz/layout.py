@@ -30,8 +30,8 @@ Point = tuple[float, float]
 class Layout:
     """Box centres, and for each link the points it runs through from source to target.
 
-    `row` and `waypoints` (row, x) say where each point of the layers stands, `tops` and `bottoms`
-    the edges of each row; `deepest` marks the links that draw the whole of their trunk.
+    `row` and `points` (x) say where boxes, and after them waypoints, stand, `tops` and `bottoms`
+    where each row ends; `deepest` marks the links that draw the whole of their trunk.
     """
 
     x: list[float]
@@ -43,7 +43,7 @@ class Layout:
     height: float
     deepest: list[bool]
     row: list[int]
-    waypoints: list[tuple[int, float]]
+    points: list[float]
     tops: list[float]
     bottoms: list[float]
 
@@ -77,14 +77,10 @@ def place(
     width = 0.0
     for point in range(len(x)):
         width = max(width, x[point] + (widths[point] / 2 if point < boxes else 0.0))
-    points = range(boxes, len(x))
-    waypoints = [(layers.row[point], x[point]) for point in points]
-    row = layers.row[:boxes]
     height = bottoms[-1] + (0.0 if layers.pins[rows[-1][0]] == "bottom" else STUB)
-    against, deepest = layers.reversed, layers.deepest
-    x = x[:boxes]
+    against, deepest, row = layers.reversed, layers.deepest, layers.row
     return Layout(
-        x, y, routes, layers.direct, against, width, height, deepest, row, waypoints, tops, bottoms
+        x[:boxes], y, routes, layers.direct, against, width, height, deepest, row, x, tops, bottoms
     )
 
 

@@ -74,17 +74,15 @@ function cutRows(tops, bottoms, open, count) {
 }
 
 // Where the columns stand, and in which lane each line that is cut runs.
-function planColumns({ x, row, tops, bottoms, waypoints }, { widths }, cuts, trunks) {
+function planColumns({ points, row, tops, bottoms }, { widths }, cuts, trunks) {
   const columnOf = tops.map((_, k) => cuts.filter((cut) => cut <= k).length);
   const empty = () => ({ left: Infinity, right: -Infinity });
   const columns = Array.from({ length: cuts.length + 1 }, empty);
-  const grow = (at, from, till) => {
-    const column = columns[columnOf[at]];
-    column.left = Math.min(column.left, from);
-    column.right = Math.max(column.right, till);
-  };
-  x.forEach((middle, k) => grow(row[k], middle - widths[k] / 2, middle + widths[k] / 2));
-  for (const [at, middle] of waypoints) grow(at, middle, middle);
+  points.forEach((middle, k) => {
+    const column = columns[columnOf[row[k]]], half = (widths[k] || 0) / 2;
+    column.left = Math.min(column.left, middle - half);
+    column.right = Math.max(column.right, middle + half);
+  });
   const lanes = new Map(), used = columns.map(() => 0);
   for (const [name, [from, till]] of trunks)
     for (let at = columnOf[from] + 1; at <= columnOf[till]; at++)

@@ -2,7 +2,7 @@
 // Written by `python viz/translate_layout.py` from layering.py, ordering.py, layout.py: edit those.
 const layered = (() => {
 function Layers(boxes, pins, row, upper, lower, trunk, deepest, direct, reversed) { Object.assign(this, { boxes, pins, row, upper, lower, trunk, deepest, direct, reversed }); }
-function Layout(x, y, routes, direct, backward, width, height, deepest, row, waypoints, tops, bottoms) { Object.assign(this, { x, y, routes, direct, backward, width, height, deepest, row, waypoints, tops, bottoms }); }
+function Layout(x, y, routes, direct, backward, width, height, deepest, row, points, tops, bottoms) { Object.assign(this, { x, y, routes, direct, backward, width, height, deepest, row, points, tops, bottoms }); }
 function Places(layers, x, y, heights, tops, bottoms, exits, entries) { Object.assign(this, { layers, x, y, heights, tops, bottoms, exits, entries }); }
 var _pyfunc_abs = Math.abs;
 var _pyfunc_int = function (x, base) { // nargs: 1 2
@@ -49,7 +49,7 @@ var _pymeth_sort = function (key, reverse) { // nargs: 0 1 2
     this.sort(comp);
     if (reverse) this.reverse();
 };
-var BOX_GAP, ENTRY_GAP, EXIT_GAP, LABEL_ROOM, RIM_GAP, ROW_GAP, STUB, WAYPOINT_GAP, _CAREFUL, _add_tap, _add_trunks, _columns, _entries, _few_crossings, _first_order, _gain, _join, _keep_order, _number, _of_a_kind, _offsets, _pin_rows, _route, _row_edges, _row_gap, _rows, _settle, _strengths, _swap_neighbours, _sweep, _topological_rank, _without_repeats, assign_layers, crossings, order_rows, place, stub84_;
+var BOX_GAP, ENTRY_GAP, EXIT_GAP, LABEL_ROOM, RIM_GAP, ROW_GAP, STUB, WAYPOINT_GAP, _CAREFUL, _add_tap, _add_trunks, _columns, _entries, _few_crossings, _first_order, _gain, _join, _keep_order, _number, _of_a_kind, _offsets, _pin_rows, _route, _row_edges, _row_gap, _rows, _settle, _strengths, _swap_neighbours, _sweep, _topological_rank, _without_repeats, assign_layers, crossings, order_rows, place, stub83_;
 assign_layers = function flx_assign_layers (boxes, links, pins, budget) {
     var against, ends, k, layers, lower, oriented, port, rank, row, source, stub1_, stub1__, stub1_i0, stub1_iter0, stub2_, stub3_, stub3__, stub3_i0, stub3_iter0, stub4_, stub4__, stub4_i0, stub4_iter0, stub5_, stub5_i0, stub5_iter0, stub5_link, target, upper;
     pins = (pins === undefined) ? null: pins;
@@ -218,32 +218,32 @@ _pin_rows = function flx__pin_rows (row, pins) {
 };
 
 _add_trunks = function flx__add_trunks (layers, oriented, budget) {
-    var _, above, drawn, firsts, k, lengths, numbers, port, row, source, sources, stub38_, stub38__, stub38_i0, stub38_iter0, stub39_seq, stub40_itr, stub41_tgt, stub42_, stub42__, stub42_i0, stub42_iter0, stub43_seq, stub44_itr, stub45_, stub45_i0, stub45_iter0, stub46_, target, trunk, trunk_of, whole;
+    var _, above, drawn, firsts, k, key, lengths, numbers, port, row, source, sources, stub38_seq, stub39_itr, stub40_tgt, stub41_, stub41__, stub41_i0, stub41_iter0, stub42_seq, stub43_itr, stub44_, stub44_i0, stub44_iter0, stub45_, target, trunk, trunk_of, whole;
     row = layers.row;
-    stub38_ = [];stub38_iter0 = _pyfunc_range(0, layers.boxes, 1);for (stub38_i0=0; stub38_i0<stub38_iter0.length; stub38_i0++) {stub38__ = stub38_iter0[stub38_i0];{stub38_.push(({}));}}
-    numbers = stub38_;
+    numbers = ({});
     sources = [];
     lengths = [];
     trunk_of = [];
-    stub39_seq = oriented;
-    for (stub40_itr = 0; stub40_itr < stub39_seq.length; stub40_itr += 1) {
-        stub41_tgt = stub39_seq[stub40_itr];
-        source = stub41_tgt[0]; target = stub41_tgt[1]; port = stub41_tgt[2];
-        trunk = _pymeth_get.call(numbers[source], port, (-1));
+    stub38_seq = oriented;
+    for (stub39_itr = 0; stub39_itr < stub38_seq.length; stub39_itr += 1) {
+        stub40_tgt = stub38_seq[stub39_itr];
+        source = stub40_tgt[0]; target = stub40_tgt[1]; port = stub40_tgt[2];
+        key = source + (layers.boxes * port);
+        trunk = _pymeth_get.call(numbers, key, (-1));
         if ((trunk < 0)) {
             trunk = sources.length;
-            numbers[source][port] = trunk;
+            numbers[key] = trunk;
             _pymeth_append.call(sources, source);
             _pymeth_append.call(lengths, 0);
         }
         lengths[trunk] = Math.max(lengths[trunk], ((row[target] - row[source]) - 1));
         _pymeth_append.call(trunk_of, trunk);
     }
-    stub42_ = [];stub42_iter0 = sources;for (stub42_i0=0; stub42_i0<stub42_iter0.length; stub42_i0++) {stub42__ = stub42_iter0[stub42_i0];{stub42_.push(-1);}}
-    firsts = stub42_;
-    stub43_seq = _pyfunc_sorted(_pyfunc_range(0, sources.length, 1), ((function (at) {return lengths[at];}).bind(this)), false);
-    for (stub44_itr = 0; stub44_itr < stub43_seq.length; stub44_itr += 1) {
-        trunk = stub43_seq[stub44_itr];
+    stub41_ = [];stub41_iter0 = sources;for (stub41_i0=0; stub41_i0<stub41_iter0.length; stub41_i0++) {stub41__ = stub41_iter0[stub41_i0];{stub41_.push(-1);}}
+    firsts = stub41_;
+    stub42_seq = _pyfunc_sorted(_pyfunc_range(0, sources.length, 1), ((function (at) {return lengths[at];}).bind(this)), false);
+    for (stub43_itr = 0; stub43_itr < stub42_seq.length; stub43_itr += 1) {
+        trunk = stub42_seq[stub43_itr];
         if ((lengths[trunk] > budget)) {
             break;
         }
@@ -258,11 +258,11 @@ _add_trunks = function flx__add_trunks (layers, oriented, budget) {
             above = row.length - 1;
         }
     }
-    stub45_ = [];stub45_iter0 = sources;for (stub45_i0=0; stub45_i0<stub45_iter0.length; stub45_i0++) {_ = stub45_iter0[stub45_i0];{stub45_.push(false);}}
-    drawn = stub45_;
+    stub44_ = [];stub44_iter0 = sources;for (stub44_i0=0; stub44_i0<stub44_iter0.length; stub44_i0++) {_ = stub44_iter0[stub44_i0];{stub44_.push(false);}}
+    drawn = stub44_;
     for (k = 0; k < oriented.length; k += 1) {
-        stub46_ = oriented[k];
-        source = stub46_[0];target = stub46_[1];_ = stub46_[2];
+        stub45_ = oriented[k];
+        source = stub45_[0];target = stub45_[1];_ = stub45_[2];
         trunk = trunk_of[k];
         _add_tap(layers, source, target, firsts[trunk]);
         whole = ((((row[target] - row[source]) - 1)==lengths[trunk])) && (!drawn[trunk]);
@@ -294,10 +294,10 @@ _join = function flx__join (layers, above, below) {
 
 _CAREFUL = 3000;
 order_rows = function flx_order_rows (layers, before) {
-    var place, rows, stub47_, stub47__, stub47_i0, stub47_iter0;
+    var place, rows, stub46_, stub46__, stub46_i0, stub46_iter0;
     before = (before === undefined) ? null: before;
-    stub47_ = [];stub47_iter0 = layers.row;for (stub47_i0=0; stub47_i0<stub47_iter0.length; stub47_i0++) {stub47__ = stub47_iter0[stub47_i0];{stub47_.push(0);}}
-    place = stub47_;
+    stub46_ = [];stub46_iter0 = layers.row;for (stub46_i0=0; stub46_i0<stub46_iter0.length; stub46_i0++) {stub46__ = stub46_iter0[stub46_i0];{stub46_.push(0);}}
+    place = stub46_;
     rows = _few_crossings(layers, place);
     if (((before !== null) && (before.length > 0))) {
         _keep_order(rows, layers, place, before);
@@ -306,7 +306,7 @@ order_rows = function flx_order_rows (layers, before) {
 };
 
 _few_crossings = function flx__few_crossings (layers, place) {
-    var best, fewest, found, points, rows, stub48_, stub48_i0, stub48_iter0, stub48_row, stub49_, stub49_i0, stub49_iter0, stub49_row, sweep, sweeps;
+    var best, fewest, found, points, rows, stub47_, stub47_i0, stub47_iter0, stub47_row, stub48_, stub48_i0, stub48_iter0, stub48_row, sweep, sweeps;
     rows = _first_order(layers);
     points = layers.row.length;
     sweeps = ((points > 50000))? (2) : (((points > _CAREFUL))? (3) : (12));
@@ -317,15 +317,15 @@ _few_crossings = function flx__few_crossings (layers, place) {
         }
         return rows;
     }
-    stub48_ = [];stub48_iter0 = rows;for (stub48_i0=0; stub48_i0<stub48_iter0.length; stub48_i0++) {stub48_row = stub48_iter0[stub48_i0];{stub48_.push(stub48_row.slice(0));}}
-    best = stub48_;
+    stub47_ = [];stub47_iter0 = rows;for (stub47_i0=0; stub47_i0<stub47_iter0.length; stub47_i0++) {stub47_row = stub47_iter0[stub47_i0];{stub47_.push(stub47_row.slice(0));}}
+    best = stub47_;
     fewest = crossings(rows, layers);
     for (sweep = 0; sweep < sweeps; sweep += 1) {
         _sweep(rows, layers, place, (sweep % 2)==0);
         found = crossings(rows, layers);
         if ((found < fewest)) {
-            stub49_ = [];stub49_iter0 = rows;for (stub49_i0=0; stub49_i0<stub49_iter0.length; stub49_i0++) {stub49_row = stub49_iter0[stub49_i0];{stub49_.push(stub49_row.slice(0));}}
-            best = stub49_;
+            stub48_ = [];stub48_iter0 = rows;for (stub48_i0=0; stub48_i0<stub48_iter0.length; stub48_i0++) {stub48_row = stub48_iter0[stub48_i0];{stub48_.push(stub48_row.slice(0));}}
+            best = stub48_;
             fewest = found;
         }
         if ((fewest==0)) {
@@ -338,22 +338,22 @@ _few_crossings = function flx__few_crossings (layers, place) {
 };
 
 _keep_order = function flx__keep_order (rows, layers, place, before) {
-    var box, k, kept, row, slots, stood, stub50_, stub50__, stub50_i0, stub50_iter0, stub51_, stub51_at, stub51_i0, stub51_iter0, stub52_, stub52_i0, stub52_iter0, stub52_point, stub53_, stub53_at, stub53_i0, stub53_iter0, stub54_seq, stub55_itr, x;
-    stub50_ = [];stub50_iter0 = place;for (stub50_i0=0; stub50_i0<stub50_iter0.length; stub50_i0++) {stub50__ = stub50_iter0[stub50_i0];{stub50_.push(false);}}
-    kept = stub50_;
+    var box, k, kept, row, slots, stood, stub49_, stub49__, stub49_i0, stub49_iter0, stub50_, stub50_at, stub50_i0, stub50_iter0, stub51_, stub51_i0, stub51_iter0, stub51_point, stub52_, stub52_at, stub52_i0, stub52_iter0, stub53_seq, stub54_itr, x;
+    stub49_ = [];stub49_iter0 = place;for (stub49_i0=0; stub49_i0<stub49_iter0.length; stub49_i0++) {stub49__ = stub49_iter0[stub49_i0];{stub49_.push(false);}}
+    kept = stub49_;
     for (box = 0; box < layers.boxes; box += 1) {
         kept[box] = before[box] !== null;
     }
-    stub51_ = [];stub51_iter0 = before;for (stub51_i0=0; stub51_i0<stub51_iter0.length; stub51_i0++) {stub51_at = stub51_iter0[stub51_i0];{stub51_.push(((stub51_at === null))? (0.0) : (stub51_at));}}
-    x = stub51_;
-    stub54_seq = rows;
-    for (stub55_itr = 0; stub55_itr < stub54_seq.length; stub55_itr += 1) {
-        row = stub54_seq[stub55_itr];
-        stub52_ = [];stub52_iter0 = row;for (stub52_i0=0; stub52_i0<stub52_iter0.length; stub52_i0++) {stub52_point = stub52_iter0[stub52_i0];if (!(kept[stub52_point])) {continue;}{stub52_.push(stub52_point);}}
-        stood = stub52_;
+    stub50_ = [];stub50_iter0 = before;for (stub50_i0=0; stub50_i0<stub50_iter0.length; stub50_i0++) {stub50_at = stub50_iter0[stub50_i0];{stub50_.push(((stub50_at === null))? (0.0) : (stub50_at));}}
+    x = stub50_;
+    stub53_seq = rows;
+    for (stub54_itr = 0; stub54_itr < stub53_seq.length; stub54_itr += 1) {
+        row = stub53_seq[stub54_itr];
+        stub51_ = [];stub51_iter0 = row;for (stub51_i0=0; stub51_i0<stub51_iter0.length; stub51_i0++) {stub51_point = stub51_iter0[stub51_i0];if (!(kept[stub51_point])) {continue;}{stub51_.push(stub51_point);}}
+        stood = stub51_;
         _pymeth_sort.call(stood, ((function (point) {return x[point];}).bind(this)), false);
-        stub53_ = [];stub53_iter0 = _pyfunc_range(0, row.length, 1);for (stub53_i0=0; stub53_i0<stub53_iter0.length; stub53_i0++) {stub53_at = stub53_iter0[stub53_i0];if (!((kept[row[stub53_at]]))) {continue;}{stub53_.push(stub53_at);}}
-        slots = stub53_;
+        stub52_ = [];stub52_iter0 = _pyfunc_range(0, row.length, 1);for (stub52_i0=0; stub52_i0<stub52_iter0.length; stub52_i0++) {stub52_at = stub52_iter0[stub52_i0];if (!((kept[row[stub52_at]]))) {continue;}{stub52_.push(stub52_at);}}
+        slots = stub52_;
         for (k = 0; k < slots.length; k += 1) {
             row[slots[k]] = stood[k];
         }
@@ -366,21 +366,21 @@ _keep_order = function flx__keep_order (rows, layers, place, before) {
 };
 
 crossings = function flx_crossings (rows, layers) {
-    var at, below, end, met, place, point, stub56_, stub56__, stub56_i0, stub56_iter0, stub57_, stub57__, stub57_i0, stub57_iter0, stub58_seq, stub59_itr, stub60_seq, stub61_itr, stub62_seq, stub63_itr, total, tree;
-    stub56_ = [];stub56_iter0 = layers.row;for (stub56_i0=0; stub56_i0<stub56_iter0.length; stub56_i0++) {stub56__ = stub56_iter0[stub56_i0];{stub56_.push(0);}}
-    place = stub56_;
+    var at, below, end, met, place, point, stub55_, stub55__, stub55_i0, stub55_iter0, stub56_, stub56__, stub56_i0, stub56_iter0, stub57_seq, stub58_itr, stub59_seq, stub60_itr, stub61_seq, stub62_itr, total, tree;
+    stub55_ = [];stub55_iter0 = layers.row;for (stub55_i0=0; stub55_i0<stub55_iter0.length; stub55_i0++) {stub55__ = stub55_iter0[stub55_i0];{stub55_.push(0);}}
+    place = stub55_;
     _number(rows, place);
     total = 0;
     for (at = 0; at < rows.length - 1; at += 1) {
-        stub57_ = [];stub57_iter0 = _pyfunc_range(0, ((rows[at + 1].length) + 1), 1);for (stub57_i0=0; stub57_i0<stub57_iter0.length; stub57_i0++) {stub57__ = stub57_iter0[stub57_i0];{stub57_.push(0);}}
-        tree = stub57_;
+        stub56_ = [];stub56_iter0 = _pyfunc_range(0, ((rows[at + 1].length) + 1), 1);for (stub56_i0=0; stub56_i0<stub56_iter0.length; stub56_i0++) {stub56__ = stub56_iter0[stub56_i0];{stub56_.push(0);}}
+        tree = stub56_;
         met = 0;
-        stub62_seq = rows[at];
-        for (stub63_itr = 0; stub63_itr < stub62_seq.length; stub63_itr += 1) {
-            point = stub62_seq[stub63_itr];
-            stub58_seq = layers.lower[point];
-            for (stub59_itr = 0; stub59_itr < stub58_seq.length; stub59_itr += 1) {
-                below = stub58_seq[stub59_itr];
+        stub61_seq = rows[at];
+        for (stub62_itr = 0; stub62_itr < stub61_seq.length; stub62_itr += 1) {
+            point = stub61_seq[stub62_itr];
+            stub57_seq = layers.lower[point];
+            for (stub58_itr = 0; stub58_itr < stub57_seq.length; stub58_itr += 1) {
+                below = stub57_seq[stub58_itr];
                 total += met;
                 end = place[below] + 1;
                 while (end > 0) {
@@ -388,9 +388,9 @@ crossings = function flx_crossings (rows, layers) {
                     end -= end & (-end);
                 }
             }
-            stub60_seq = layers.lower[point];
-            for (stub61_itr = 0; stub61_itr < stub60_seq.length; stub61_itr += 1) {
-                below = stub60_seq[stub61_itr];
+            stub59_seq = layers.lower[point];
+            for (stub60_itr = 0; stub60_itr < stub59_seq.length; stub60_itr += 1) {
+                below = stub59_seq[stub60_itr];
                 met += 1;
                 end = place[below] + 1;
                 while (end < tree.length) {
@@ -404,19 +404,19 @@ crossings = function flx_crossings (rows, layers) {
 };
 
 _first_order = function flx__first_order (layers) {
-    var above, at, k, last, point, rows, seen, stack, stub64_seq, stub65_itr, stub66_, stub66__, stub66_i0, stub66_iter0, stub67_, stub67__, stub67_i0, stub67_iter0, stub68_, stub68_i0, stub68_iter0, stub68_point;
+    var above, at, k, last, point, rows, seen, stack, stub63_seq, stub64_itr, stub65_, stub65__, stub65_i0, stub65_iter0, stub66_, stub66__, stub66_i0, stub66_iter0, stub67_, stub67_i0, stub67_iter0, stub67_point;
     last = 0;
-    stub64_seq = layers.row;
-    for (stub65_itr = 0; stub65_itr < stub64_seq.length; stub65_itr += 1) {
-        at = stub64_seq[stub65_itr];
+    stub63_seq = layers.row;
+    for (stub64_itr = 0; stub64_itr < stub63_seq.length; stub64_itr += 1) {
+        at = stub63_seq[stub64_itr];
         last = Math.max(last, at);
     }
-    stub66_ = [];stub66_iter0 = _pyfunc_range(0, (last + 1), 1);for (stub66_i0=0; stub66_i0<stub66_iter0.length; stub66_i0++) {stub66__ = stub66_iter0[stub66_i0];{stub66_.push([]);}}
-    rows = stub66_;
-    stub67_ = [];stub67_iter0 = layers.row;for (stub67_i0=0; stub67_i0<stub67_iter0.length; stub67_i0++) {stub67__ = stub67_iter0[stub67_i0];{stub67_.push(false);}}
-    seen = stub67_;
-    stub68_ = [];stub68_iter0 = _pyfunc_range(0, layers.boxes, 1);for (stub68_i0=0; stub68_i0<stub68_iter0.length; stub68_i0++) {stub68_point = stub68_iter0[stub68_i0];if (!(((layers.lower[stub68_point].length)==0))) {continue;}{stub68_.push(stub68_point);}}
-    stack = stub68_;
+    stub65_ = [];stub65_iter0 = _pyfunc_range(0, (last + 1), 1);for (stub65_i0=0; stub65_i0<stub65_iter0.length; stub65_i0++) {stub65__ = stub65_iter0[stub65_i0];{stub65_.push([]);}}
+    rows = stub65_;
+    stub66_ = [];stub66_iter0 = layers.row;for (stub66_i0=0; stub66_i0<stub66_iter0.length; stub66_i0++) {stub66__ = stub66_iter0[stub66_i0];{stub66_.push(false);}}
+    seen = stub66_;
+    stub67_ = [];stub67_iter0 = _pyfunc_range(0, layers.boxes, 1);for (stub67_i0=0; stub67_i0<stub67_iter0.length; stub67_i0++) {stub67_point = stub67_iter0[stub67_i0];if (!(((layers.lower[stub67_point].length)==0))) {continue;}{stub67_.push(stub67_point);}}
+    stack = stub67_;
     _pymeth_reverse.call(stack);
     while (stack.length > 0) {
         point = stack.pop();
@@ -434,10 +434,10 @@ _first_order = function flx__first_order (layers) {
 };
 
 _number = function flx__number (rows, place) {
-    var at, row, stub69_seq, stub70_itr;
-    stub69_seq = rows;
-    for (stub70_itr = 0; stub70_itr < stub69_seq.length; stub70_itr += 1) {
-        row = stub69_seq[stub70_itr];
+    var at, row, stub68_seq, stub69_itr;
+    stub68_seq = rows;
+    for (stub69_itr = 0; stub69_itr < stub68_seq.length; stub69_itr += 1) {
+        row = stub68_seq[stub69_itr];
         for (at = 0; at < row.length; at += 1) {
             place[row[at]] = at;
         }
@@ -446,23 +446,23 @@ _number = function flx__number (rows, place) {
 };
 
 _sweep = function flx__sweep (rows, layers, place, downward) {
-    var at, beside, centre, k, other, others, point, row, stub71_, stub71__, stub71_i0, stub71_iter0, stub72_seq, stub73_itr, stub74_seq, stub75_itr, total;
+    var at, beside, centre, k, other, others, point, row, stub70_, stub70__, stub70_i0, stub70_iter0, stub71_seq, stub72_itr, stub73_seq, stub74_itr, total;
     beside = (downward)? (layers.upper) : (layers.lower);
-    stub71_ = [];stub71_iter0 = place;for (stub71_i0=0; stub71_i0<stub71_iter0.length; stub71_i0++) {stub71__ = stub71_iter0[stub71_i0];{stub71_.push(0.0);}}
-    centre = stub71_;
+    stub70_ = [];stub70_iter0 = place;for (stub70_i0=0; stub70_i0<stub70_iter0.length; stub70_i0++) {stub70__ = stub70_iter0[stub70_i0];{stub70_.push(0.0);}}
+    centre = stub70_;
     for (k = 0; k < rows.length; k += 1) {
         row = (downward)? (rows[k]) : (rows[(rows.length - 1) - k]);
         if ((row.length == 1)) {
             continue;
         }
-        stub74_seq = row;
-        for (stub75_itr = 0; stub75_itr < stub74_seq.length; stub75_itr += 1) {
-            point = stub74_seq[stub75_itr];
+        stub73_seq = row;
+        for (stub74_itr = 0; stub74_itr < stub73_seq.length; stub74_itr += 1) {
+            point = stub73_seq[stub74_itr];
             others = beside[point];
             total = 0;
-            stub72_seq = others;
-            for (stub73_itr = 0; stub73_itr < stub72_seq.length; stub73_itr += 1) {
-                other = stub72_seq[stub73_itr];
+            stub71_seq = others;
+            for (stub72_itr = 0; stub72_itr < stub71_seq.length; stub72_itr += 1) {
+                other = stub71_seq[stub72_itr];
                 total += place[other];
             }
             centre[point] = ((others.length > 0))? (total / others.length) : (place[point]);
@@ -476,12 +476,12 @@ _sweep = function flx__sweep (rows, layers, place, downward) {
 };
 
 _swap_neighbours = function flx__swap_neighbours (rows, layers, place, kept) {
-    var _, at, left, right, row, stub76_seq, stub77_itr, swapped;
+    var _, at, left, right, row, stub75_seq, stub76_itr, swapped;
     for (_ = 0; _ < 4; _ += 1) {
         swapped = false;
-        stub76_seq = rows;
-        for (stub77_itr = 0; stub77_itr < stub76_seq.length; stub77_itr += 1) {
-            row = stub76_seq[stub77_itr];
+        stub75_seq = rows;
+        for (stub76_itr = 0; stub76_itr < stub75_seq.length; stub76_itr += 1) {
+            row = stub75_seq[stub76_itr];
             for (at = 0; at < row.length - 1; at += 1) {
                 left = row[at];
                 right = row[at + 1];
@@ -503,17 +503,17 @@ _swap_neighbours = function flx__swap_neighbours (rows, layers, place, kept) {
 };
 
 _gain = function flx__gain (left, right, layers, place) {
-    var a, b, beside, gain, stub78_seq, stub79_itr, stub80_seq, stub81_itr, stub82_seq, stub83_itr;
+    var a, b, beside, gain, stub77_seq, stub78_itr, stub79_seq, stub80_itr, stub81_seq, stub82_itr;
     gain = 0;
-    stub82_seq = [layers.upper, layers.lower];
-    for (stub83_itr = 0; stub83_itr < stub82_seq.length; stub83_itr += 1) {
-        beside = stub82_seq[stub83_itr];
-        stub80_seq = beside[left];
-        for (stub81_itr = 0; stub81_itr < stub80_seq.length; stub81_itr += 1) {
-            a = stub80_seq[stub81_itr];
-            stub78_seq = beside[right];
-            for (stub79_itr = 0; stub79_itr < stub78_seq.length; stub79_itr += 1) {
-                b = stub78_seq[stub79_itr];
+    stub81_seq = [layers.upper, layers.lower];
+    for (stub82_itr = 0; stub82_itr < stub81_seq.length; stub82_itr += 1) {
+        beside = stub81_seq[stub82_itr];
+        stub79_seq = beside[left];
+        for (stub80_itr = 0; stub80_itr < stub79_seq.length; stub80_itr += 1) {
+            a = stub79_seq[stub80_itr];
+            stub77_seq = beside[right];
+            for (stub78_itr = 0; stub78_itr < stub77_seq.length; stub78_itr += 1) {
+                b = stub77_seq[stub78_itr];
                 gain += (place[a] > place[b]) - (place[a] < place[b]);
             }
         }
@@ -525,12 +525,12 @@ BOX_GAP = 26.0;
 WAYPOINT_GAP = 12.0;
 ENTRY_GAP = 14.0;
 ROW_GAP = 46.0;
-stub84_ = [24.0, 36.0];
-RIM_GAP = stub84_[0];EXIT_GAP = stub84_[1];
+stub83_ = [24.0, 36.0];
+RIM_GAP = stub83_[0];EXIT_GAP = stub83_[1];
 LABEL_ROOM = 16.0;
 STUB = 18.0;
 place = function flx_place (widths, heights, links, exits, pins, before) {
-    var against, bottoms, boxes, deepest, entries, height, layers, leaving, places, point, points, routes, row, rows, stub85_, stub86_, stub86_box, stub86_i0, stub86_iter0, stub87_, stub87_i0, stub87_iter0, stub87_k, stub88_, stub88_i0, stub88_iter0, stub89_, tops, waypoints, width, x, y;
+    var against, bottoms, boxes, deepest, entries, height, layers, leaving, places, point, routes, row, rows, stub84_, stub85_, stub85_box, stub85_i0, stub85_iter0, stub86_, stub86_i0, stub86_iter0, stub86_k, stub87_, tops, width, x, y;
     exits = (exits === undefined) ? null: exits;
     pins = (pins === undefined) ? null: pins;
     before = (before === undefined) ? null: before;
@@ -541,32 +541,27 @@ place = function flx_place (widths, heights, links, exits, pins, before) {
     layers = assign_layers(boxes, links, pins);
     rows = order_rows(layers, before);
     x = _columns(rows, layers, widths);
-    stub85_ = _row_edges(rows, heights, layers.pins);
-    tops = stub85_[0];bottoms = stub85_[1];
-    stub86_ = [];stub86_iter0 = _pyfunc_range(0, boxes, 1);for (stub86_i0=0; stub86_i0<stub86_iter0.length; stub86_i0++) {stub86_box = stub86_iter0[stub86_i0];{stub86_.push(((tops[layers.row[stub86_box]]) + (bottoms[layers.row[stub86_box]])) / 2);}}
-    y = stub86_;
+    stub84_ = _row_edges(rows, heights, layers.pins);
+    tops = stub84_[0];bottoms = stub84_[1];
+    stub85_ = [];stub85_iter0 = _pyfunc_range(0, boxes, 1);for (stub85_i0=0; stub85_i0<stub85_iter0.length; stub85_i0++) {stub85_box = stub85_iter0[stub85_i0];{stub85_.push(((tops[layers.row[stub85_box]]) + (bottoms[layers.row[stub85_box]])) / 2);}}
+    y = stub85_;
     leaving = ((exits === null))? ((function list_comprehension (iter0) {var res = [];var _, i0;for (i0=0; i0<iter0.length; i0++) {_ = iter0[i0];{res.push(0.0);}}return res;}).call(this, links)) : (exits);
     entries = _entries(layers, links, x, widths);
     places = new Places(layers, x, y, heights, tops, bottoms, leaving, entries);
-    stub87_ = [];stub87_iter0 = _pyfunc_range(0, links.length, 1);for (stub87_i0=0; stub87_i0<stub87_iter0.length; stub87_i0++) {stub87_k = stub87_iter0[stub87_i0];{stub87_.push(_route(places, stub87_k, links[stub87_k][0], links[stub87_k][1]));}}
-    routes = stub87_;
+    stub86_ = [];stub86_iter0 = _pyfunc_range(0, links.length, 1);for (stub86_i0=0; stub86_i0<stub86_iter0.length; stub86_i0++) {stub86_k = stub86_iter0[stub86_i0];{stub86_.push(_route(places, stub86_k, links[stub86_k][0], links[stub86_k][1]));}}
+    routes = stub86_;
     width = 0.0;
     for (point = 0; point < x.length; point += 1) {
         width = Math.max(width, (x[point] + (((point < boxes))? (widths[point] / 2) : (0.0))));
     }
-    points = _pyfunc_range(boxes, x.length, 1);
-    stub88_ = [];stub88_iter0 = points;for (stub88_i0=0; stub88_i0<stub88_iter0.length; stub88_i0++) {point = stub88_iter0[stub88_i0];{stub88_.push([layers.row[point], x[point]]);}}
-    waypoints = stub88_;
-    row = layers.row.slice(0,boxes);
     height = bottoms[bottoms.length -1] + ((((layers.pins[rows[rows.length -1][0]])=="bottom"))? (0.0) : (STUB));
-    stub89_ = [layers.reversed, layers.deepest];
-    against = stub89_[0];deepest = stub89_[1];
-    x = x.slice(0,boxes);
-    return new Layout(x, y, routes, layers.direct, against, width, height, deepest, row, waypoints, tops, bottoms);
+    stub87_ = [layers.reversed, layers.deepest, layers.row];
+    against = stub87_[0];deepest = stub87_[1];row = stub87_[2];
+    return new Layout(x.slice(0,boxes), y, routes, layers.direct, against, width, height, deepest, row, x, tops, bottoms);
 };
 
 _row_edges = function flx__row_edges (rows, heights, pins) {
-    var bottoms, k, point, stub90_seq, stub91_itr, tallest, tops, y;
+    var bottoms, k, point, stub88_seq, stub89_itr, tallest, tops, y;
     tops = [];
     bottoms = [];
     y = 0.0;
@@ -576,9 +571,9 @@ _row_edges = function flx__row_edges (rows, heights, pins) {
         }
         _pymeth_append.call(tops, y);
         tallest = 0.0;
-        stub90_seq = rows[k];
-        for (stub91_itr = 0; stub91_itr < stub90_seq.length; stub91_itr += 1) {
-            point = stub90_seq[stub91_itr];
+        stub88_seq = rows[k];
+        for (stub89_itr = 0; stub89_itr < stub88_seq.length; stub89_itr += 1) {
+            point = stub88_seq[stub89_itr];
             if ((point < heights.length)) {
                 tallest = Math.max(tallest, heights[point]);
             }
@@ -597,17 +592,17 @@ _row_gap = function flx__row_gap (above, below, pins) {
 };
 
 _columns = function flx__columns (rows, layers, box_widths) {
-    var _, above, at, below, down, k, left, offset, offsets, points, rounds, row, strength, stub92_, stub92_at, stub92_i0, stub92_iter0, stub93_, stub93_i0, stub93_iter0, stub93_row, stub94_, stub94__, stub94_i0, stub94_iter0, stub95_, stub96_, up, widths, x;
+    var _, above, at, below, down, k, left, offset, offsets, points, rounds, row, strength, stub90_, stub90_at, stub90_i0, stub90_iter0, stub91_, stub91_i0, stub91_iter0, stub91_row, stub92_, stub92__, stub92_i0, stub92_iter0, stub93_, stub94_, up, widths, x;
     points = layers.row.length;
-    stub92_ = [];stub92_iter0 = _pyfunc_range(0, points, 1);for (stub92_i0=0; stub92_i0<stub92_iter0.length; stub92_i0++) {stub92_at = stub92_iter0[stub92_i0];{stub92_.push(((stub92_at < layers.boxes))? (box_widths[stub92_at]) : (0.0));}}
-    widths = stub92_;
-    stub93_ = [];stub93_iter0 = rows;for (stub93_i0=0; stub93_i0<stub93_iter0.length; stub93_i0++) {stub93_row = stub93_iter0[stub93_i0];{stub93_.push(_offsets(stub93_row, layers.boxes, widths));}}
-    offsets = stub93_;
-    stub94_ = [];stub94_iter0 = _pyfunc_range(0, points, 1);for (stub94_i0=0; stub94_i0<stub94_iter0.length; stub94_i0++) {stub94__ = stub94_iter0[stub94_i0];{stub94_.push(0.0);}}
-    x = stub94_;
+    stub90_ = [];stub90_iter0 = _pyfunc_range(0, points, 1);for (stub90_i0=0; stub90_i0<stub90_iter0.length; stub90_i0++) {stub90_at = stub90_iter0[stub90_i0];{stub90_.push(((stub90_at < layers.boxes))? (box_widths[stub90_at]) : (0.0));}}
+    widths = stub90_;
+    stub91_ = [];stub91_iter0 = rows;for (stub91_i0=0; stub91_i0<stub91_iter0.length; stub91_i0++) {stub91_row = stub91_iter0[stub91_i0];{stub91_.push(_offsets(stub91_row, layers.boxes, widths));}}
+    offsets = stub91_;
+    stub92_ = [];stub92_iter0 = _pyfunc_range(0, points, 1);for (stub92_i0=0; stub92_i0<stub92_iter0.length; stub92_i0++) {stub92__ = stub92_iter0[stub92_i0];{stub92_.push(0.0);}}
+    x = stub92_;
     for (at = 0; at < rows.length; at += 1) {
-        stub95_ = [rows[at], offsets[at]];
-        row = stub95_[0];offset = stub95_[1];
+        stub93_ = [rows[at], offsets[at]];
+        row = stub93_[0];offset = stub93_[1];
         for (k = 0; k < row.length; k += 1) {
             x[row[k]] = offset[k] - (offset[offset.length -1] / 2);
         }
@@ -616,8 +611,8 @@ _columns = function flx__columns (rows, layers, box_widths) {
     above = [];
     below = [];
     for (at = 0; at < points; at += 1) {
-        stub96_ = [layers.upper[at], layers.lower[at]];
-        up = stub96_[0];down = stub96_[1];
+        stub94_ = [layers.upper[at], layers.lower[at]];
+        up = stub94_[0];down = stub94_[1];
         _pymeth_append.call(above, (_of_a_kind(((up.length > 0))? (up) : (down), at, strength)));
         _pymeth_append.call(below, _of_a_kind(down, at, strength));
     }
@@ -641,12 +636,12 @@ _columns = function flx__columns (rows, layers, box_widths) {
 };
 
 _offsets = function flx__offsets (row, boxes, widths) {
-    var apart, at, k, left, offsets, right, stub97_;
+    var apart, at, k, left, offsets, right, stub95_;
     at = 0.0;
     offsets = [0.0];
     for (k = 1; k < row.length; k += 1) {
-        stub97_ = [row[k - 1], row[k]];
-        left = stub97_[0];right = stub97_[1];
+        stub95_ = [row[k - 1], row[k]];
+        left = stub95_[0];right = stub95_[1];
         apart = ((left < boxes))? (BOX_GAP) : (WAYPOINT_GAP);
         apart += ((right < boxes))? (BOX_GAP) : (WAYPOINT_GAP);
         at += ((widths[left] + widths[right]) + apart) / 2;
@@ -669,22 +664,22 @@ _strengths = function flx__strengths (layers) {
 };
 
 _of_a_kind = function flx__of_a_kind (others, point, strength) {
-    var same, stub98_, stub98_i0, stub98_iter0, stub98_other;
-    stub98_ = [];stub98_iter0 = others;for (stub98_i0=0; stub98_i0<stub98_iter0.length; stub98_i0++) {stub98_other = stub98_iter0[stub98_i0];if (!((strength[stub98_other]==strength[point]))) {continue;}{stub98_.push(stub98_other);}}
-    same = stub98_;
+    var same, stub96_, stub96_i0, stub96_iter0, stub96_other;
+    stub96_ = [];stub96_iter0 = others;for (stub96_i0=0; stub96_i0<stub96_iter0.length; stub96_i0++) {stub96_other = stub96_iter0[stub96_i0];if (!((strength[stub96_other]==strength[point]))) {continue;}{stub96_.push(stub96_other);}}
+    same = stub96_;
     return ((same.length > 0))? (same) : (others);
 };
 
 _settle = function flx__settle (row, offset, beside, strength, x) {
-    var at, base, before, count, k, other, own, point, pools, stub100_itr, stub101_seq, stub102_itr, stub103_tgt, stub99_seq, total, wish;
+    var at, base, before, count, k, other, own, point, pools, stub100_itr, stub101_tgt, stub97_seq, stub98_itr, stub99_seq, total, wish;
     pools = [];
     for (k = 0; k < row.length; k += 1) {
         point = row[k];
         total = 0.0;
         wish = 0.0;
-        stub99_seq = beside[point];
-        for (stub100_itr = 0; stub100_itr < stub99_seq.length; stub100_itr += 1) {
-            other = stub99_seq[stub100_itr];
+        stub97_seq = beside[point];
+        for (stub98_itr = 0; stub98_itr < stub97_seq.length; stub98_itr += 1) {
+            other = stub97_seq[stub98_itr];
             total += strength[other];
             wish += strength[other] * x[other];
         }
@@ -705,10 +700,10 @@ _settle = function flx__settle (row, offset, beside, strength, x) {
         _pymeth_append.call(pools, [wish, total, count]);
     }
     at = 0;
-    stub101_seq = pools;
-    for (stub102_itr = 0; stub102_itr < stub101_seq.length; stub102_itr += 1) {
-        stub103_tgt = stub101_seq[stub102_itr];
-        wish = stub103_tgt[0]; total = stub103_tgt[1]; count = stub103_tgt[2];
+    stub99_seq = pools;
+    for (stub100_itr = 0; stub100_itr < stub99_seq.length; stub100_itr += 1) {
+        stub101_tgt = stub99_seq[stub100_itr];
+        wish = stub101_tgt[0]; total = stub101_tgt[1]; count = stub101_tgt[2];
         base = wish / total;
         for (k = at; k < at + count; k += 1) {
             x[row[k]] = base + offset[k];
@@ -719,22 +714,22 @@ _settle = function flx__settle (row, offset, beside, strength, x) {
 };
 
 _entries = function flx__entries (layers, links, x, widths) {
-    var _, against, arriving, at, box, entries, first, gap, group, k, last, origins, rank, reach, source, span, stub104_, stub104__, stub104_i0, stub104_iter0, stub105_, stub106_, stub107_, stub107_i0, stub107_iter0, target, upper;
-    stub104_ = [];stub104_iter0 = widths;for (stub104_i0=0; stub104_i0<stub104_iter0.length; stub104_i0++) {stub104__ = stub104_iter0[stub104_i0];{stub104_.push([]);}}
-    arriving = stub104_;
+    var _, against, arriving, at, box, entries, first, gap, group, k, last, origins, rank, reach, source, span, stub102_, stub102__, stub102_i0, stub102_iter0, stub103_, stub104_, stub105_, stub105_i0, stub105_iter0, target, upper;
+    stub102_ = [];stub102_iter0 = widths;for (stub102_i0=0; stub102_i0<stub102_iter0.length; stub102_i0++) {stub102__ = stub102_iter0[stub102_i0];{stub102_.push([]);}}
+    arriving = stub102_;
     origins = [];
     for (k = 0; k < links.length; k += 1) {
-        stub105_ = links[k];
-        source = stub105_[0];target = stub105_[1];_ = stub105_[2];
-        stub106_ = layers.trunk[k];
-        first = stub106_[0];span = stub106_[1];
+        stub103_ = links[k];
+        source = stub103_[0];target = stub103_[1];_ = stub103_[2];
+        stub104_ = layers.trunk[k];
+        first = stub104_[0];span = stub104_[1];
         against = layers.reversed[k];
         _pymeth_append.call(arriving[(against)? (source) : (target)], k);
         upper = (against)? (target) : (source);
         _pymeth_append.call(origins, x[((span > 0))? ((first + span) - 1) : (upper)]);
     }
-    stub107_ = [];stub107_iter0 = links;for (stub107_i0=0; stub107_i0<stub107_iter0.length; stub107_i0++) {_ = stub107_iter0[stub107_i0];{stub107_.push(0.0);}}
-    entries = stub107_;
+    stub105_ = [];stub105_iter0 = links;for (stub105_i0=0; stub105_i0<stub105_iter0.length; stub105_i0++) {_ = stub105_iter0[stub105_i0];{stub105_.push(0.0);}}
+    entries = stub105_;
     for (box = 0; box < widths.length; box += 1) {
         group = arriving[box];
         if ((group.length == 0)) {
@@ -754,14 +749,14 @@ _entries = function flx__entries (layers, links, x, widths) {
 };
 
 _route = function flx__route (places, k, source, target) {
-    var against, begin, bottoms, first, layers, lower, out, point, points, row, span, stub108_, stub109_, tops, upper, x;
-    stub108_ = [places.layers, places.x, places.tops, places.bottoms];
-    layers = stub108_[0];x = stub108_[1];tops = stub108_[2];bottoms = stub108_[3];
+    var against, begin, bottoms, first, layers, lower, out, point, points, row, span, stub106_, stub107_, tops, upper, x;
+    stub106_ = [places.layers, places.x, places.tops, places.bottoms];
+    layers = stub106_[0];x = stub106_[1];tops = stub106_[2];bottoms = stub106_[3];
     against = layers.reversed[k];
     upper = (against)? (target) : (source);
     lower = (against)? (source) : (target);
-    stub109_ = layers.trunk[k];
-    first = stub109_[0];span = stub109_[1];
+    stub107_ = layers.trunk[k];
+    first = stub107_[0];span = stub107_[1];
     points = [];
     begin = (first + span) - 1;
     if (((span==0) || layers.deepest[k])) {
