@@ -10,7 +10,6 @@ from .finding import Finding, short
 from .outside import Outside, Spot
 from .report_log import NO_LINE, Measured
 from .report_tables import Line
-from .roofline import CALLING
 
 _TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
@@ -63,7 +62,7 @@ def _slowest(measured: Measured, lines: list[Line], beside: Outside) -> list[Fin
     bound = line.bound("backward" if backward > forward else "forward")
     return [
         Finding("slow line", f"slowest line of ops: {part:.0%} of the run", line.place, evidence,
-                _faster(bound, op, each, bool(rounds), times, forward / max(1, calls)), part)
+                _faster(bound, op, each, bool(rounds), times), part)
     ]  # fmt: skip
 
 
@@ -85,7 +84,7 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
 _SHORTEST = 20_000_000  # ns of a run: in less, nobody has looked often enough
 
 
-def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: float) -> str:
+def _faster(bound: str, op: str, each: float, steps: bool, same: int) -> str:
     if each >= 4 and same >= 4:
         return (
             f"{op} runs {each:,.0f} times {'a step ' * steps}here, most on the same shapes: "
@@ -95,13 +94,13 @@ def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: f
         return "the machine is busy computing: fewer operations or a narrower dtype help"
     if bound == "memory":
         return "it waits for memory: fewer passes over the data, or a narrower dtype, help"
-    if call_ns > CALLING:
-        return (
-            "it is far from what this machine can do, and not for its many calls: other programs "
-            "or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), memory read in another "
-            "order than it lies, or a first call that imports or compiles something"
-        )
-    return "it reaches little of what this machine can do: larger arrays in fewer calls help"
+    if bound == "overhead":
+        return "calling the ops takes longer than their work: larger arrays in fewer calls help"
+    return (
+        "it is far from what this machine can do, and not for its many calls: other programs "
+        "or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), memory read in another "
+        "order than it lies, or a first call that imports or compiles something"
+    )
 
 
 def _tiny(
@@ -127,7 +126,7 @@ def _tiny(
         if repeats.get(line.place, 0) < _SAME * rounds:
             continue  # a whole model on one line is no loop
         bounds = {point.bound for point in points}
-        if _time_of(line) / calls < _TINY_NS and bounds <= {"overhead", ""}:
+        if _time_of(line) / calls < _TINY_NS and "overhead" in bounds <= {"overhead", ""}:
             loops.setdefault(function, []).append((line, calls))
     tiny = {member.place for members in loops.values() for member, _ in members}
     large = [line for line in lines if line.place not in tiny]

@@ -1,4 +1,8 @@
-"""What this machine can do: operations a second by dtype, bytes a second from memory."""
+"""What this machine can do: operations a second, bytes a second from its caches and from memory.
+
+Measured in about a second, when a command needs it. Each figure is that of the fastest of many
+short calls, which other programs leave alone now and then, however busy the machine is.
+"""
 
 import functools
 import math
@@ -9,50 +13,86 @@ from typing import Any
 
 import numpy as np
 
-_SECONDS = 0.3  # for each of the three measurements
+from minigrad.backends import blas, pool
+
+_SECONDS = 0.04  # for each measurement
+_CALLS = 10  # at least, of a copy that takes some ms
+_PRODUCTS = (256, 768)  # rows of the matrices: half a millisecond on one thread of BLAS, and more
+_TRAFFIC = [1 << power for power in range(15, 28)]  # bytes read and written, the last from memory
+_SHARED = 1 << 21  # bytes from which ops share their work among threads
 
 
 @dataclass(slots=True, frozen=True)
 class Peaks:
-    """What this machine can do: operations a second by dtype, bytes a second from memory."""
+    """Operations a second by dtype, and bytes a second.
+
+    bandwidth  from memory
+    caches     (bytes that a call reads and writes, bytes a second) ascending: arrays that fit a
+               cache come from there. () where that was not measured
+    """
 
     float32: float
     float64: float
     bandwidth: float
+    caches: tuple[tuple[int, float], ...] = ()
 
     def flops(self, dtype: str) -> float:
         """The peak for a dtype; narrower ones are taken as float32."""
         return self.float64 if dtype in ("float64", "complex128") else self.float32
 
+    def traffic(self, moved: int) -> float:
+        """Bytes a second at best for a call that moves so many bytes."""
+        fitting = [speed for most, speed in self.caches if moved < 2 * most]
+        return fitting[0] if fitting else self.bandwidth
+
+    @property
+    def cached(self) -> float:
+        """Bytes a second from the fastest cache."""
+        return max([self.bandwidth, *(speed for _, speed in self.caches)])
+
 
 @functools.cache
 def measured_peaks() -> Peaks:
     """The peaks of this machine, measured once in a process."""
-    return Peaks(_gemm(np.float32), _gemm(np.float64), _copy())
+    speeds = [_copy(nbytes) for nbytes in _TRAFFIC]
+    for i in range(len(speeds) - 2, -1, -1):  # what is fast with many bytes is so with fewer
+        speeds[i] = max(speeds[i], speeds[i + 1])
+    caches = tuple(zip(_TRAFFIC[:-1], speeds[:-1], strict=True))
+    return Peaks(_product(np.float32), _product(np.float64), speeds[-1], caches)
 
 
-def _gemm(dtype: Any) -> float:
-    n = 768
-    a = np.random.default_rng(0).random((n, n)).astype(dtype)
-    out = np.empty_like(a)
-    return 2 * n**3 / _fastest(lambda: np.matmul(a, a, out=out))
+def _product(dtype: Any) -> float:
+    """Of matrix products, with BLAS as it is and at one thread: on a busy machine that may win."""
+    best = 0.0
+    for n in _PRODUCTS:
+        a = np.random.default_rng(0).random((n, n)).astype(dtype)
+        out = np.empty_like(a)
+        call = functools.partial(np.matmul, a, a, out=out)
+        with blas.one_thread():
+            best = max(best, 2 * n**3 / _fastest(call))
+        best = max(best, 2 * n**3 / _fastest(call))
+    return best
 
 
-def _copy() -> float:
-    """Read and written: twice the size of what is copied; too large for any cache."""
-    source = np.ones(1 << 23)
+def _copy(nbytes: int) -> float:
+    """Of copies, half read and half written, by one thread and by those that ops share."""
+    source = np.ones(nbytes // 16)
     target = np.empty_like(source)
-    return 2 * source.nbytes / _fastest(lambda: np.copyto(target, source))
+    best = _fastest(lambda: np.copyto(target, source))
+    if nbytes >= _SHARED and (count := pool.get_num_threads()) > 1:
+        parts = list(zip(*(np.array_split(a, count) for a in (target, source)), strict=True))
+        best = min(best, _fastest(lambda: pool.share(lambda pair: np.copyto(*pair), parts)))
+    return nbytes / best
 
 
 def _fastest(call: Callable[[], Any]) -> float:
-    """Seconds of the fastest of the calls that fit into a fixed time."""
+    """Seconds of the fastest of the calls that fit into a fixed time, and of some at least."""
     call()
-    best, end = math.inf, perf_counter() + _SECONDS
+    best, count, end = math.inf, 0, perf_counter() + _SECONDS
     while True:
         start = perf_counter()
         call()
         now = perf_counter()
-        best = min(best, now - start)
-        if now > end:
+        best, count = min(best, now - start), count + 1
+        if now > end and count >= _CALLS:
             return best

@@ -101,6 +101,7 @@ class Report:
                     "float32": self.peaks.float32,
                     "float64": self.peaks.float64,
                     "bandwidth": self.peaks.bandwidth,
+                    "cached": self.peaks.cached,
                 },
                 "points": {by: points(lines[by]) for by in ("op", "line")},
             },

@@ -44,11 +44,15 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """Of the events with one key on one thread: how many, their own time, and with those inside."""
+    """Of the events with one key on one thread: how many, their own time, and with those inside.
+
+    least_ns: the own time of the shortest.
+    """
 
     calls: int = 0
     self_ns: int = 0
     total_ns: int = 0
+    least_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -91,6 +95,8 @@ class Measured:
 
 def add(to: Sums, more: Sums) -> None:
     """Add sums to sums."""
+    if more.calls:
+        to.least_ns = min(to.least_ns, more.least_ns) if to.calls else more.least_ns
     to.calls += more.calls
     to.self_ns += more.self_ns
     to.total_ns += more.total_ns
@@ -110,6 +116,7 @@ def measured(path: str, others: Callable[[Record], None] | None = None) -> Measu
         for _, number, own, whole in walk(lane):
             if own is not None:
                 entry = sums.setdefault(number, Sums())
+                entry.least_ns = min(entry.least_ns, own) if entry.calls else own
                 entry.calls += 1
                 entry.self_ns += own
                 entry.total_ns += whole

@@ -9,7 +9,7 @@ from typing import Any
 from minigrad.instrument.table import counted, shares
 
 from .report_log import NO_LINE, Call, Measured, Sums, add, inert, inert_place
-from .roofline import Peaks, Point
+from .roofline import Calls, Peaks, Point
 from .view import ENGINE
 
 MOST_ROWS = 1000  # of a table; the rest stand in one row
@@ -40,8 +40,9 @@ class Line:
         self.kinds: dict[str, Sums] = {}
         self.points = {"forward": Point(name, "forward"), "backward": Point(name, "backward")}
         self.bytes = self.flops = self.moved = 0
+        self._work: dict[tuple, Calls] = {}
 
-    def add(self, call: Call, sums: Sums, peaks: Peaks) -> None:
+    def add(self, call: Call, sums: Sums) -> None:
         """Count some calls of a kind."""
         add(self.kinds.setdefault(call.kind, Sums()), sums)
         n = sums.calls
@@ -50,8 +51,15 @@ class Line:
         self.moved += n * (call.moved or 0)
         if call.kind == "pass":
             return
-        point = self.points[call.kind]
-        point.add(n, sums.self_ns, call.flops, call.moved, peaks, call.dtype)
+        work = call.op, call.flops, call.moved, call.dtype
+        calls = self._work.setdefault((call.kind, *work), Calls(*work))
+        calls.more(n, sums.self_ns, sums.least_ns)
+
+    def hold(self, peaks: Peaks) -> None:
+        """Hold what was counted against the machine's peaks, once."""
+        for (kind, *_), calls in self._work.items():
+            self.points[kind].add(calls, peaks)
+        self._work.clear()
 
     @property
     def self_ns(self) -> int:
@@ -82,7 +90,7 @@ def lines_by(measured: Measured, by: str, peaks: Peaks) -> list[Line]:
             name = f"{measured.lanes[thread].name} ({thread})"
             row = rows.setdefault(name, Line(name))
             for number, sums in found.items():
-                row.add(measured.keys[number], sums, peaks)
+                row.add(measured.keys[number], sums)
     else:
         name_of = BY[by]
         for call, sums in measured.by_key():
@@ -91,7 +99,9 @@ def lines_by(measured: Measured, by: str, peaks: Peaks) -> list[Line]:
             if row is None:
                 place = call.place if by == "line" and call.place != NO_LINE else ""
                 row = rows[name] = Line(name, place)
-            row.add(call, sums, peaks)
+            row.add(call, sums)
+    for row in rows.values():
+        row.hold(peaks)
     return sorted(rows.values(), key=lambda row: (-row.self_ns, row.name))
 
 

@@ -1,27 +1,28 @@
 """The roofline: what each op reached, compared with what this machine can do.
 
-An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth). Both
-peaks are measured here, in about a second: a matrix product, and a copy of large arrays. An op that
-takes much longer than that bound spends its time on neither: where its calls are short it is bound
-by overhead (the calls themselves); of others the figures say nothing. S. Williams, A. Waterman,
-D. Patterson, "Roofline" (2009).
+An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth), where
+the bandwidth is that of the cache which holds b bytes, or of memory. An op that takes much longer
+than that bound spends its time on neither. If being called is a third of its time, it is bound by
+that overhead; of others the figures say nothing. S. Williams, A. Waterman, D. Patterson,
+"Roofline" (2009).
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import counted, duration, printable, text_table
 
+from .calling import calling
 from .names import fitted, scaled, sentence, wrapped
 from .peaks import Peaks, measured_peaks
 from .view import BY
 
-OVERHEAD = (
-    4.0  # times slower than the roof: then neither arithmetic nor memory is what it waits for
-)
-CALLING = 100_000  # ns of a call, of which calling it may be a large part: that takes some µs
+FAR = 4.0  # times slower than the roof: neither arithmetic nor memory is what it waits for
+SURE = 1.25  # a measured roof is known to about that
+CALLS = 1 / 3  # of its time: what calls take of an op that is bound by their overhead
 _SPARE = (
     "FLOP/B",
     "B/s",
@@ -32,12 +33,40 @@ _SPARE = (
 
 
 @dataclass(slots=True)
+class Calls:
+    """Calls of one op with the same operations, bytes and dtype; None: not known.
+
+    own_ns  their time together, without what ran inside; least_ns: the fastest's
+    """
+
+    op: str
+    flops: int | None
+    moved: int | None
+    dtype: str
+    n: int = 0
+    own_ns: int = 0
+    least_ns: int = 0
+
+    def more(self, n: int, own_ns: int, least_ns: int) -> None:
+        """Count further calls."""
+        self.least_ns = min(self.least_ns, least_ns) if self.n else least_ns
+        self.n += n
+        self.own_ns += own_ns
+
+
+@dataclass(slots=True)
 class Point:
     """One row: an op (shape, line ...) in one direction.
 
-    bound   "compute", "memory" or "overhead": what its time is spent on; "" where it has no work,
-            or is far from the roof and not for its many calls
-    roof_ns the least time its operations and bytes take on this machine
+    bound      "compute", "memory" or "overhead": what its time is spent on; "" where that is none
+               of these
+    roof_ns    the least time its operations and bytes take on this machine
+    quiet_ns   the time if each call took as long as the fastest of its kind: what other programs
+               did meanwhile is not in it
+    calling_ns of that, the time that calls take whatever their work
+    unknown    calls whose operations are not known
+    elsewhere  calls that take too little time for their work by any roof: it is done in blocks of
+               another op, or with fewer operations. That work is not counted here
     """
 
     name: str
@@ -48,19 +77,29 @@ class Point:
     self_ns: int = 0
     compute_ns: float = 0.0
     memory_ns: float = 0.0
-    unknown: int = 0  # calls whose operations are not known
+    unknown: int = 0
+    quiet_ns: float = 0.0
+    calling_ns: float = 0.0
+    elsewhere: int = 0
 
-    def add(
-        self, n: int, own_ns: int, flops: int | None, moved: int | None, peaks: Peaks, dtype: str
-    ) -> None:
-        """Count n calls of so many operations and bytes each (None: not known)."""
+    def add(self, calls: Calls, peaks: Peaks) -> None:
+        """Count calls of one kind."""
+        n, flops, moved = calls.n, calls.flops or 0, calls.moved or 0
         self.calls += n
-        self.self_ns += own_ns
-        self.flops += n * (flops or 0)
-        self.moved += n * (moved or 0)
-        self.unknown += n * (flops is None)
-        self.compute_ns += 1e9 * n * (flops or 0) / peaks.flops(dtype)
-        self.memory_ns += 1e9 * n * (moved or 0) / peaks.bandwidth
+        self.self_ns += calls.own_ns
+        self.unknown += n * (calls.flops is None)
+        self.quiet_ns += n * calls.least_ns
+        self.calling_ns += n * min(calls.least_ns, calling(calls.op, self.phase))
+        compute_ns = 1e9 * n * flops / peaks.flops(calls.dtype)
+        memory_ns = 1e9 * n * moved / peaks.traffic(moved)
+        above = max(compute_ns, memory_ns) / max(1, calls.own_ns)
+        if above > SURE:
+            self.elsewhere += n
+            return
+        self.flops += n * flops
+        self.moved += n * moved
+        self.compute_ns += compute_ns / max(1.0, above)
+        self.memory_ns += memory_ns / max(1.0, above)
 
     @property
     def roof_ns(self) -> float:
@@ -68,10 +107,11 @@ class Point:
 
     @property
     def bound(self) -> str:
-        if not (self.flops or self.moved):
-            return "overhead" if self.self_ns and not self.unknown else ""
-        if self.self_ns > OVERHEAD * self.roof_ns:  # and calling takes a large part of that
-            return "overhead" if self.self_ns < CALLING * max(1, self.calls) else ""
+        quiet = self.quiet_ns or self.self_ns
+        if quiet and self.calling_ns >= max(CALLS * quiet, self.roof_ns):
+            return "overhead"
+        if not self.roof_ns or quiet > FAR * self.roof_ns:
+            return ""
         return "compute" if self.compute_ns >= self.memory_ns else "memory"
 
     @property
@@ -111,7 +151,8 @@ class Roofline:
         peaks = self.peaks
         title = (
             f"this machine: {scaled(peaks.float32)}FLOP/s float32, {scaled(peaks.float64)}FLOP/s "
-            f"float64, {scaled(peaks.bandwidth)}B/s from memory"
+            f"float64, {scaled(peaks.bandwidth)}B/s from memory, {scaled(peaks.cached)}B/s from "
+            "caches"
         )
         columns = ["<op" if self.by == "op" else f"<{self.by}", "<phase", "calls", "self",
                    "FLOP/s", "B/s", "FLOP/B", "of roof", "<bound"]  # fmt: skip
@@ -121,6 +162,8 @@ class Roofline:
             parts.append(
                 f"({counted(len(rest), 'more row')}, {duration(sum(p.self_ns for p in rest))})"
             )
+        for point in self.points[:top]:
+            parts += sentence(_told(point), width) if point.elsewhere else []
         return "\n".join([*parts, "", *self.picture(width)])
 
     def picture(self, width: int = 80, height: int = 14) -> list[str]:
@@ -131,8 +174,12 @@ class Roofline:
         frame = _Frame(shown, self.peaks, width - 10, height)
         grid = [[" "] * frame.columns for _ in range(height)]
         for column in range(frame.columns):
-            for peak, mark in ((self.peaks.float64, "·"), (self.peaks.float32, "─")):
-                row = frame.row(frame.roof(frame.intensity(column), peak))
+            for speed, peak, mark in (
+                (self.peaks.cached, self.peaks.float32, "╌"),
+                (self.peaks.bandwidth, self.peaks.float64, "·"),
+                (self.peaks.bandwidth, self.peaks.float32, "─"),
+            ):
+                row = frame.row(min(peak, frame.intensity(column) * speed))
                 grid[row][column] = mark
         for i, point in enumerate(shown):
             grid[frame.row(point.rate)][frame.column(point.intensity)] = chr(ord("A") + i)
@@ -144,7 +191,9 @@ class Roofline:
         return [
             *lines,
             f"{'':9}{axis}",
-            "─ roof of float32, · of float64 where it is lower",
+            *sentence(
+                "─ roof of float32, · of float64 where it is lower, ╌ with arrays in a cache", width
+            ),
             *legend,
         ]
 
@@ -157,15 +206,19 @@ class Roofline:
             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
             '<rect width="100%" height="100%" fill="#fff"/>',
         ]
-        for name, peak, colour in (
-            ("float32", self.peaks.float32, "#1f5fa8"),
-            ("float64", self.peaks.float64, "#7a4fa3"),
-        ):
+        roofs = (
+            ("float32", self.peaks.float32, self.peaks.bandwidth, "#1f5fa8", ""),
+            ("float64", self.peaks.float64, self.peaks.bandwidth, "#7a4fa3", ""),
+            ("caches", self.peaks.float32, self.peaks.cached, "#1f5fa8", ' stroke-dasharray="4 3"'),
+        )
+        for name, peak, speed, colour, dash in roofs:
             points = " ".join(
-                f"{70 + c},{20 + frame.row(frame.roof(frame.intensity(c), peak))}"
+                f"{70 + c},{20 + frame.row(min(peak, frame.intensity(c) * speed))}"
                 for c in range(0, frame.columns, 4)
             )
-            parts.append(f'<polyline fill="none" stroke="{colour}" points="{points}"/>')
+            parts.append(f'<polyline fill="none" stroke="{colour}"{dash} points="{points}"/>')
+            if name == "caches":
+                continue
             top = 16 + frame.row(peak)
             parts.append(
                 f'<text x="{width - 32}" y="{top}" text-anchor="end" fill="{colour}">{name} '
@@ -174,9 +227,10 @@ class Roofline:
         for point in shown:
             x, y = 70 + frame.column(point.intensity), 20 + frame.row(point.rate)
             label = _escaped(f"{point.name} ({point.phase})")
+            told = f", {point.bound} bound" if point.bound else ""
             parts.append(
                 f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[point.bound]}"><title>{label}: '
-                f"{scaled(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B, {point.bound} bound"
+                f"{scaled(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B{told}"
                 "</title></circle>"
             )
         for point in shown[:12]:
@@ -199,9 +253,6 @@ class _Frame:
         rates = [p.rate for p in points] + [peaks.float32 * 1.2, peaks.float32 / 1e3]
         self.x0, self.x1 = math.log(min(intensities)) - 0.3, math.log(max(intensities)) + 0.3
         self.y0, self.y1 = math.log(min(rates)), math.log(max(rates))
-
-    def roof(self, intensity: float, peak: float) -> float:
-        return min(peak, intensity * self.peaks.bandwidth)
 
     def column(self, intensity: float) -> int:
         return self._place(math.log(intensity), self.x0, self.x1, self.columns)
@@ -247,21 +298,40 @@ def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
     def key_of(event: Event) -> tuple:
         dtypes = [y["dtype"] for y in event.arrays["outputs"] or event.arrays["inputs"]]
         dtype = dtypes[0] if dtypes else "float64"
-        return event.kind, key(event), event.flops, event.moved, dtype
+        return event.kind, key(event), event.op, event.flops, event.moved, dtype
 
     lanes = Lanes(path, key_of)
     points: dict[tuple[str, str], Point] = {}
-    for thread, lane in lanes.lanes.items():
-        for _, number, own, _ in walk(lane):
-            kind, name, flops, moved, dtype = lanes.keys[number]
-            if own is None or kind == "pass":
-                continue
-            if by == "thread":
-                name = f"{lane.name} ({thread})"
-            point = points.setdefault((name, kind), Point(name, kind))
-            point.add(1, own, flops, moved, peaks, dtype)
+    for kind, name, calls in _calls(lanes, by):
+        point = points.setdefault((name, kind), Point(name, kind))
+        point.add(calls, peaks)
     ordered = sorted(points.values(), key=lambda p: (-p.self_ns, p.name, p.phase))
     return Roofline(ordered, peaks, by, lanes.cut)
+
+
+def _told(point: Point) -> str:
+    """Of calls that no roof stands above."""
+    return (
+        f"{point.name} {point.phase}: of {counted(point.elsewhere, 'call')} the work is done in "
+        "blocks of another op, or with fewer operations than counted; it is left out"
+    )
+
+
+def _calls(lanes: Lanes, by: str) -> Iterator[tuple[str, str, Calls]]:
+    """(phase, name of the row, calls) for each kind of call in a log."""
+    found: dict[tuple[str, int], Calls] = {}
+    for thread, lane in lanes.lanes.items():
+        row = f"{lane.name} ({thread})" if by == "thread" else ""
+        for _, number, own, _ in walk(lane):
+            kind, _, *work = lanes.keys[number]
+            if own is not None and kind != "pass":
+                known = found.get((row, number))
+                if known is None:
+                    known = found[row, number] = Calls(*work)
+                known.more(1, own, own)
+    for (row, number), calls in found.items():
+        kind, name, *_ = lanes.keys[number]
+        yield kind, row or name, calls
 
 
 def _cells(point: Point) -> list[str]:

@@ -109,6 +109,20 @@ def test_a_sound_loop_has_no_fault(tmp_path):
     assert not kinds & found.keys() and "slow line" in found
 
 
+def each_of(rows, size):
+    def run():
+        x = mg.tensor(np.ones((rows, size), "float32"))
+        for i in range(rows):
+            mg.exp(x[i])
+
+    return run
+
+
+def test_ops_are_tiny_where_calling_them_is_a_large_part_of_their_time(tmp_path):
+    assert "tiny ops" in advised(tmp_path, each_of(300, 4), memory=False)
+    assert "tiny ops" not in advised(tmp_path, each_of(300, 30_000), memory=False)
+
+
 def test_results_that_are_kept_from_step_to_step_are_a_leak(tmp_path):
     kept = []
     found = advised(tmp_path, training(8, lambda loss, x: kept.append(x * 1.0)))

@@ -243,7 +243,7 @@ def test_memory_and_roofline_answer_pointer_and_keyboard(opened):
     points = page.locator("#roof .point")
     assert points.count() >= 4
     points.first.focus()
-    assert "bound" in page.locator("#tip").inner_text()
+    assert "of the roof" in page.locator("#tip").inner_text()
     page.locator('#roof-by [data-value="line"]').click()
     assert "test_report_page.py" in (points.last.get_attribute("aria-label") or "")
 
@@ -286,6 +286,21 @@ def test_a_number_that_the_edge_cuts_fades_out_and_the_last_column_can_be_read_w
     scroller.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
     right = scroller.evaluate("one => one.getBoundingClientRect().right")
     assert last.evaluate("one => one.getBoundingClientRect().right") < right - 20
+
+
+def test_a_point_that_nothing_bounds_is_told_from_the_ground_and_says_no_bound(opened):
+    page = opened(dark=True)
+    point = "{name: 'x', phase: 'forward', bound: '', self: 1, calls: 1, rate: 1e6, speed: 1e6, "
+    page.evaluate(f"report.roofline.points.op.push({point}intensity: 1, roof: 0.1}})")
+    page.evaluate("new RoofChart(report.roofline).start()")
+    (label,) = [
+        text
+        for text in page.locator(".point").evaluate_all(
+            "all => all.map(one => one.getAttribute('aria-label') + getComputedStyle(one).fill)"
+        )
+        if text.startswith("x forward")
+    ]
+    assert "10 % of the roof" in label and "bound" not in label and "rgb(0, 0, 0)" not in label
 
 
 @pytest.mark.parametrize("width", [360, 1400])

@@ -6,10 +6,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from minigrad_profiler.calling import _measured, calling
 from minigrad_profiler.cli import main
-from minigrad_profiler.roofline import Peaks, Point, measured_peaks, roofline
+from minigrad_profiler.roofline import Calls, Peaks, Point, Roofline, measured_peaks, roofline
 
 import minigrad as mg
+from minigrad.engine import events
 
 PEAKS = Peaks(float32=2e11, float64=1e11, bandwidth=1e10)
 
@@ -44,10 +46,12 @@ def test_each_dtype_has_the_peak_of_its_width(dtype, peak):
     [
         (Point("a", "forward", 1, 100, 8, 150, 100.0, 10.0), "compute"),
         (Point("a", "forward", 1, 10, 80, 150, 10.0, 100.0), "memory"),
-        (Point("a", "forward", 1, 10, 80, 401, 10.0, 100.0), "overhead"),
-        (Point("a", "forward", 1, 10, 80, 401_000, 10.0, 100.0), ""),
-        (Point("a", "forward", 9, 10, 80, 401_000, 10.0, 100.0), "overhead"),
-        (Point("a", "forward", 1, 0, 0, 400), "overhead"),
+        (Point("a", "forward", 1, 10, 80, 390, 10.0, 100.0, calling_ns=110), "memory"),
+        (Point("a", "forward", 1, 10, 80, 390, 10.0, 100.0, calling_ns=140), "overhead"),
+        (Point("a", "forward", 1, 10, 80, 401, 10.0, 100.0, calling_ns=110), ""),
+        (Point("a", "forward", 1, 10, 80, 9000, 10.0, 100.0, quiet_ns=150), "memory"),
+        (Point("a", "forward", 1, 0, 0, 400, calling_ns=300), "overhead"),
+        (Point("a", "forward", 1, 0, 0, 400_000, calling_ns=300), ""),
         (Point("a", "forward", 1, 0, 0, 400, unknown=1), ""),
     ],
 )
@@ -55,10 +59,73 @@ def test_the_badge_says_what_the_time_is_spent_on(point, bound):
     assert point.bound == bound
 
 
+CACHED = Peaks(2e11, 1e11, 1e10, caches=((1 << 15, 8e10), (1 << 20, 4e10)))
+
+
+@pytest.mark.parametrize(
+    ("moved", "speed"), [(0, 8e10), (1 << 15, 8e10), (1 << 20, 4e10), (1 << 21, 1e10)]
+)
+def test_arrays_that_fit_a_cache_come_from_there(moved, speed):
+    assert CACHED.traffic(moved) == speed and CACHED.cached == 8e10
+
+
+def test_a_roof_that_was_not_measured_for_caches_is_that_of_memory():
+    assert PEAKS.traffic(10) == PEAKS.cached == PEAKS.bandwidth
+
+
+def calls_of(n, own_ns, flops=0, moved=0, op="mul"):
+    return Calls(op, flops, moved, "float32", n, own_ns, own_ns // n)
+
+
+@pytest.mark.parametrize("own_ns", [6_500, 7_500])
+def test_an_op_at_its_roof_does_not_exceed_it(own_ns):
+    point = Point("mul", "forward")
+    point.add(calls_of(10, own_ns, moved=60_000), CACHED)  # 7.5 µs at best
+    assert point.roof_ns == pytest.approx(own_ns) and not point.elsewhere
+
+
+def test_work_that_another_op_does_is_left_out_and_told(tmp_path):
+    point = Point("sub", "backward")
+    point.add(calls_of(10, 1_000_000, 5, 1_000), CACHED)
+    point.add(calls_of(2, 1_000, 5, 1 << 24), CACHED)
+    assert (point.calls, point.elsewhere, point.moved) == (12, 2, 10_000)
+    assert point.roof_ns < point.self_ns
+    text = " ".join(Roofline([point], CACHED, "op").text().split())
+    assert "sub backward: of 2 calls the work is done in blocks of another op" in text
+
+
+def test_ops_in_the_cache_stay_below_the_roof_and_are_not_bound_by_calls(tmp_path):
+    path = str(tmp_path / "run.jsonl")
+    x = mg.tensor(np.ones(100_000, np.float32))
+    with mg.event_log(path):
+        for _ in range(30):
+            mg.exp(x * x)
+    for point in roofline(path).points:
+        assert not point.elsewhere and point.roof_ns <= point.self_ns
+        assert point.bound != "overhead" and point.calling_ns < point.quiet_ns / 4
+
+
+def test_the_cost_of_a_call_is_that_of_the_op_on_a_few_elements():
+    assert 0 < calling("add", "forward") < calling("softmax", "forward")
+    assert calling("softmax", "backward") > calling("add", "backward") > 0
+    for unknown in ("an op of the user's", "reshape"):
+        assert calling(unknown, "forward") == calling("softmax", "forward")
+
+
+def test_measuring_calls_leaves_modes_and_listeners_alone():
+    _measured.cache_clear()
+    with mg.no_grad():
+        assert calling("mul", "backward") > 0
+        assert not mg.is_grad_enabled() and not events.listeners
+
+
 def test_the_peaks_of_this_machine_are_measured_once_and_make_sense():
     peaks = measured_peaks()
     assert measured_peaks() is peaks
     assert 1e8 < peaks.float64 <= 2 * peaks.float32 and 1e8 < peaks.bandwidth < 1e13
+    sizes, speeds = zip(*peaks.caches, strict=True)
+    assert list(sizes) == sorted(sizes) and list(speeds) == sorted(speeds, reverse=True)
+    assert speeds[-1] >= peaks.bandwidth
 
 
 def test_the_text_fits_its_width_and_names_the_points(log):

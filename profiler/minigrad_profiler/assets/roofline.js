@@ -10,12 +10,13 @@ class RoofChart {
     choices($("roof-by"), [["op", "op"], ["line", "line"]], "op", (by) => this.draw(by));
     $("roof-legend").replaceChildren(...["compute", "memory", "overhead"].map((bound) =>
       element("span", {}, element("i", { class: bound }), `${bound} bound`)),
+    element("span", {}, element("i", { class: "neither" }), "none of these"),
     element("span", {}, "● forward"), element("span", {}, "◆ backward"));
     const { peaks } = this.data;
     $("roof-text").textContent = `Measured on the machine that wrote this report: ${
       rate(peaks.float32)}FLOP/s float32, ${rate(peaks.float64)}FLOP/s float64, ${
-      rate(peaks.bandwidth)}B/s from memory. A point above its roof worked in the cache,
-      or the machine was busier when the roof was measured. Ops whose operations are not counted are left out.`;
+      rate(peaks.bandwidth)}B/s from memory, ${rate(peaks.cached)}B/s from caches (dashed): the roof of a point
+      is that of what holds the arrays of one call. Ops whose operations are not counted are left out.`;
     this.draw("op");
   }
 
@@ -40,7 +41,8 @@ class RoofChart {
     const marks = shown.slice().reverse().map((point) => this.point(point, most));
     $("roof").replaceChildren(drawing("svg", { viewBox: `0 0 ${ROOF.width} ${ROOF.height}`,
       role: "group", "aria-label": "Roofline" }, ...this.axes(),
-    this.roof("float32", peaks.float32), this.roof("float64", peaks.float64), ...marks,
+    this.roof("float32", peaks.float32, peaks.bandwidth), this.roof("float64", peaks.float64, peaks.bandwidth),
+    this.slope(peaks.float32, peaks.cached), ...marks,
     ...this.labels(shown)));
   }
 
@@ -65,13 +67,22 @@ class RoofChart {
     return found;
   }
 
-  roof(name, peak) {
+  // From the lowest rate shown up to the peak, and on to the right edge.
+  line(peak, bandwidth) {
     const [x0, x1, y0] = this.bounds;
-    const { bandwidth } = this.data.peaks;
     const left = Math.max(10 ** x0, 10 ** y0 / bandwidth);
-    const points = [[left, left * bandwidth], [peak / bandwidth, peak], [10 ** x1, peak]];
+    const points = [[left, left * bandwidth], [peak / bandwidth, peak], [10 ** x1, peak]]
+      .filter(([x]) => x >= left);
+    return drawing("polyline", { points: points.map(([x, y]) => `${this.x(x)},${this.y(y)}`).join(" ") });
+  }
+
+  slope(peak, bandwidth) {
+    return drawing("g", { class: "roof float32 caches" }, this.line(peak, bandwidth));
+  }
+
+  roof(name, peak, bandwidth) {
     return drawing("g", { class: `roof ${name}` },
-      drawing("polyline", { points: points.map(([x, y]) => `${this.x(x)},${this.y(y)}`).join(" ") }),
+      this.line(peak, bandwidth),
       drawing("text", { x: ROOF.width - ROOF.right, "text-anchor": "end",
         y: this.y(peak) + (name === "float32" ? -5 : 14) }, `${name} ${rate(peak)}FLOP/s`));
   }
@@ -82,7 +93,7 @@ class RoofChart {
     const lines = [`${point.name} ${point.phase}`, `${duration(point.self)}, ${grouped(point.calls)} calls`,
       `${rate(point.rate)}FLOP/s, ${rate(point.speed)}B/s`,
       `${point.intensity.toPrecision(3)} operations a byte`,
-      `${(100 * point.roof).toFixed(0)} % of the roof: ${point.bound} bound`];
+      `${(100 * point.roof).toFixed(0)} % of the roof${point.bound && `: ${point.bound} bound`}`];
     const hands = {
       class: `point ${point.bound}`, tabindex: "0", role: "img", "aria-label": lines.join(", "),
       onpointerenter: (event) => tip.show(event.clientX, event.clientY, lines),
