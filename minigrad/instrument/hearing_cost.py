@@ -50,7 +50,7 @@ def hearing_cost(
         return _alone(hear, heard)
     values = np.ones((4, 4), np.float32)
     x, b = tensor(values, requires_grad=True), tensor(values, requires_grad=True)
-    return _in_turns(lambda: _turn(frames, x, b), _Listener(hear), heard, origin, stack)
+    return _in_turns(lambda: _turn(_turn, frames, x, b), _Listener(hear), heard, origin, stack)
 
 
 def marking_cost(marked: Callable[..., None], heard: list) -> float:
@@ -82,10 +82,10 @@ def _in_turns(
 outermost.add(id(_in_turns.__code__))  # a stack ends there: it has the frames asked for, no more
 
 
-def _multiply(frames: int, x: Any, b: Any) -> float:
-    """Nanoseconds of this thread for one op, called from so many frames."""
+def _multiply(again: Callable, frames: int, x: Any, b: Any) -> float:
+    """Nanoseconds of this thread for one op, called from so many frames, all of `again`."""
     if frames > 1:
-        return again(frames - 1, x, b)  # noqa: F821
+        return again(again, frames - 1, x, b)
     began = thread_time_ns()
     for _ in range(_OPS):
         x * b
@@ -103,7 +103,7 @@ def _enter(named: Any) -> float:
 
 # The same as functions of no module of ours: who looks for the user's line stops at them.
 _names = {"__name__": "calibration", "_OPS": _OPS, "thread_time_ns": thread_time_ns}
-_turn = _names["again"] = FunctionType(_multiply.__code__, _names)
+_turn = FunctionType(_multiply.__code__, _names)
 _scopes = FunctionType(_enter.__code__, _names)
 
 

@@ -32,6 +32,7 @@ from .compare import (
 from .conduct import check_conduct, check_forward_conduct
 from .errors import DoesNotApply, GradcheckError, Inconclusive
 from .function import Arrays, Function, Pullback, as_array, is_smooth_array
+from .large import check_large_values
 from .numeric import ROUNDING, length, normal, pack, slope
 from .shared import shared_kept
 from .single import check_single_precision
@@ -89,6 +90,9 @@ def gradcheck(
     first: no bit of the gradient may change, and at the second point it must be right too. That
     finds rules that use the last call's values, or keep the first's.
 
+    Where fn is made of your own @primitive or mg.Function alone, its inputs are scaled to 1,000 and
+    −1,000 as well: where the value is finite there, a rule that overflows is wrong.
+
     Returns True, or raises GradcheckError that names the wrong entry with both values and holds
     Python text to reproduce it (False with raise_exception=False).
     """
@@ -103,6 +107,7 @@ def gradcheck(
         check_conduct(function, rng, "gradcheck")
         check_single_precision(function, rng, "gradcheck")
         _check_second_point(function, rng)
+        check_large_values(function, rng, "gradcheck")
 
     return _run(check, fn, inputs, directions, seed, raise_exception)
 

@@ -16,7 +16,8 @@ import numpy as np
 from ..custom.custom import Function
 from ..engine.primitive import Primitive
 from ..instrument.recorder import record_backward
-from .gradcheck import GradcheckError, gradcheck
+from .errors import GradcheckError, Inconclusive
+from .gradcheck import gradcheck
 
 _SHAPES = ((3,), (2, 3), (3, 3), (1, 2, 4, 4))
 
@@ -43,6 +44,10 @@ def check_file(path: str) -> int:
         names = runpy.run_path(path, run_name="__main__")
     own = dict(_rules_of(names))
     told = [_told_of_nodes(op, records, op in own) for op, records in badges.by_op.items()]
+    reached = {
+        op for op, (verdict, _) in zip(badges.by_op, told, strict=True) if verdict != "wrong"
+    }
+    told += [line for name in own if name in reached for line in _elsewhere(name, own[name])]
     told += [_told_of_points(name, own[name]) for name in own if name not in badges.by_op]
     for _, line in sorted(told, key=lambda pair: pair[0] != "wrong"):
         print(line)
@@ -92,11 +97,20 @@ def _told_of_points(name: str, rule: Any) -> tuple[str, str]:
         try:
             gradcheck(call, tuple(rng.uniform(0.5, 1.5, shape) for _ in range(count)))
             return "right", f"{name}: right (no backward came to it; at {shape})"
+        except Inconclusive as error:
+            why = error.what
         except GradcheckError as error:
             return "wrong", f"{name}: wrong: {error}"
         except Exception as error:
             why = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
     return "skipped", f"{name}: not checked, no backward came to it, and at small arrays: {why}"
+
+
+def _elsewhere(name: str, rule: Any) -> Iterator[tuple[str, str]]:
+    """What is wrong with an op or class of the file at other points than those of its nodes."""
+    verdict, line = _told_of_points(name, rule)
+    if verdict == "wrong":
+        yield verdict, line.replace("wrong: ", "wrong elsewhere: ", 1)
 
 
 def _inputs_of(rule: type) -> int:

@@ -67,3 +67,30 @@ def test_right_rules_pass(checked):
 def test_a_file_that_is_not_there_is_a_wrong_call(capsys):
     assert main(["nothing_here.py"]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+OVERFLOW = """
+import numpy as np
+import minigrad as mg
+
+class {name}(mg.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return np.logaddexp(0, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        e = np.exp(ctx.saved_tensors[0])
+        return g * e / (1 + e)
+
+x = mg.tensor(np.linspace(0.5, 1.5, 4), requires_grad=True)
+{name}.apply(x).sum().backward()
+"""
+
+
+def test_a_rule_that_is_right_at_the_programs_values_is_tried_at_large_ones(checked):
+    code, told = checked("Overflows", OVERFLOW)
+    assert code == 1 and told.startswith(
+        "Overflows: wrong elsewhere: gradcheck: the gradient holds nan"
+    )
