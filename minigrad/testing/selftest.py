@@ -50,15 +50,23 @@ class Verdict:
 def judge(plant: Plant, seed: int = 0, level: str = "fast") -> Verdict:
     """Put the wrong op and the right one under every check."""
     with plant.while_wrong():
-        wrong = _failures(plant.wrong, seed, level)
-    right = _failures(plant.right, seed, level)
+        wrong = [*_failures(plant.wrong, seed, level)]
+    right = [*_failures(plant.right, seed, level)]
     excused = {outcome.check for outcome in right}
     caught = tuple(outcome.check for outcome in wrong if outcome.check not in excused)
     return Verdict(plant, caught, tuple(right))
 
 
-def _failures(spec: OpSpec, seed: int, level: str) -> list[Outcome]:
-    return [o for o in check_spec(spec, Context(level, seed)) if o.status == "fail"]
+def is_killed(plant: Plant, seed: int = 0, level: str = "fast") -> bool:
+    """`judge(plant, seed, level).killed`, of the wrong op no further than the first failure."""
+    if any(_failures(plant.right, seed, level)):
+        return False
+    with plant.while_wrong():
+        return any(_failures(plant.wrong, seed, level))
+
+
+def _failures(spec: OpSpec, seed: int, level: str) -> Iterator[Outcome]:
+    return (o for o in check_spec(spec, Context(level, seed)) if o.status == "fail")
 
 
 def verdicts(seed: int = 0) -> Iterator[Verdict]:

@@ -119,7 +119,7 @@ def in_products(function: Function, rng: np.random.Generator, parts: Sequence[st
         total: Any = 1.0
         for t, r, q, good in zip(ts, slopes, bends, known, strict=True):
             t = t if good is None else op.where(good, t, 0.0)
-            total = total + op.sum(op.real(t * (r + q * t)))
+            total = total + op.sum(_real(t * (r + q * t)))
         return total
 
     def scalar(*args: Any) -> Any:
@@ -128,9 +128,9 @@ def in_products(function: Function, rng: np.random.Generator, parts: Sequence[st
         total: Any = 0.0
         for y, w, c, d in zip(function.call(ts), ws, cs, ds, strict=True):
             factor = d * h
-            factor = factor + op.conj(w) if "w" in parts else factor
+            factor = factor + _conj(w) if "w" in parts else factor
             factor = factor + c * y if "f" in parts else factor
-            total = total + op.sum(op.real(y * factor))
+            total = total + op.sum(_real(y * factor))
         return total
 
     names = [function.names[i] for i in function.positions] + ["w"] * len(weights)
@@ -216,8 +216,9 @@ class Ways:
         def of(transform: Callable) -> Callable:
             def way(*point: Any) -> Any:
                 def at(a: Any) -> Any:
+                    a0, a1 = a[0], a[1]
                     three = zip(point, self.ts, self.us, strict=True)
-                    return self.scalar.fn(*[x + a[0] * t + a[1] * u for x, t, u in three])
+                    return self.scalar.fn(*[x + a0 * t + a1 * u for x, t, u in three])
 
                 return transform(at)(Tensor(np.zeros(2)))
 
@@ -280,7 +281,16 @@ def _under_vmap(
 
 def _inner(gs: Sequence[Any], us: Sequence[Any]) -> Any:
     """Re Σ ū·g over all arrays."""
-    return sum(op.sum(op.real(g * op.conj(u))) for g, u in zip(gs, us, strict=True))
+    return sum(op.sum(_real(g * _conj(u))) for g, u in zip(gs, us, strict=True))
+
+
+def _real(x: Any) -> Any:
+    """Re x; of a real x itself, for the functions compared here are long chains of nodes."""
+    return op.real(x) if x.dtype.kind == "c" else x
+
+
+def _conj(x: Any) -> Any:
+    return op.conj(x) if x.dtype.kind == "c" else x
 
 
 def _tensors(arrays: Sequence[Any]) -> list[Tensor]:
