@@ -28,7 +28,7 @@ __all__: list[str] = []  # see mg.special
 
 _LARGEST = 1e6  # beyond it some √a steps would be too many
 _EPS = float(np.finfo(np.float64).eps)
-_BLOCK = 1 << 15  # elements
+_BLOCK = 1 << 13  # elements: all that a step reads and writes stays in cache
 _NOTHING = -800.0  # the logarithm of a factor beside which nothing counts
 
 
@@ -104,12 +104,13 @@ def _changes(change: Any, of: Any, limit: float) -> Any:
 def _fraction(first: Any, step: Callable) -> Any:
     """b₀ + a₁/(b₁ + a₂/(b₂ + …)) for series, step(k) = (a_k, b_k): W. Lentz (1976)."""
     c, d, y = first, np.zeros_like(first), first
+    one = series.constant(np.ones_like(first[0, 0]), _degrees(first))
 
     def longer(k: int) -> tuple:
         nonlocal c, d, y
         a, b = step(k)
         below = series.times(a, d) + b
-        d = series.over(series.constant(np.ones_like(b[0, 0]), _degrees(b)), below)
+        d = series.over(one, below)
         c = b + series.over(a, c)
         turn = series.times(c, d)
         y = series.times(y, turn)

@@ -38,10 +38,11 @@ def plus(p: Any, number: float) -> Any:
 
 def times(p: Any, q: Any) -> Any:
     """p q"""
-    r = np.zeros_like(p)
+    r = p[0, 0] * q
     n, m = p.shape[:2]
     for i, j in orders(p):
-        r[i:, j:] += p[i, j] * q[: n - i, : m - j]
+        if i or j:
+            r[i:, j:] += p[i, j] * q[: n - i, : m - j]
     return r
 
 
@@ -50,9 +51,11 @@ def over(p: Any, q: Any) -> Any:
     r = p.copy()
     n, m = p.shape[:2]
     for i, j in orders(p):
-        c = r[i, j] / q[0, 0]
-        r[i:, j:] -= c * q[: n - i, : m - j]
-        r[i, j] = c
+        c = r[i, j] = r[i, j] / q[0, 0]
+        if i < n - 1:
+            r[i + 1 :, j] -= c * q[1 : n - i, 0]
+        if j < m - 1:
+            r[i:, j + 1 :] -= c * q[: n - i, 1 : m - j]
     return r
 
 
