@@ -10,7 +10,7 @@ import io
 import os
 import stat
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from ..backends import unfinished
 from ..backends.leaving import contextmanager
@@ -64,7 +64,8 @@ class GrowingFile:
     The place is settled at once: the program may change its folder meanwhile. While somebody else
     grows the same file, this one grows under a name of its own, so that no line of one stands in
     the other; the name goes to who finishes last. What was written stays where a write fails, and
-    where the program is killed: `place` says in which file.
+    where the program is killed: `place` says in which file. What ends in .gz is compressed; each
+    write can be read at once.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -72,13 +73,17 @@ class GrowingFile:
         self._mode = _mode(os.fspath(path))
         self._partial: str | None = None
         self._finishing = False
+        zipped = self._path.endswith(".gz")
         try:
             if self._mode is not None and not stat.S_ISREG(self._mode):
-                self._file: TextIO = open(path, "w", encoding="utf-8")
+                self._raw: IO[bytes] = open(path, "wb")
             else:
                 self._partial, handle = _open_partial(self._path)
                 self.place = self._partial
-                self._file = open(handle, "w", encoding="utf-8")
+                self._raw = open(handle, "wb")
+            regular = self._partial is not None
+            self._zip = gzip.GzipFile(fileobj=self._raw, mode="wb") if regular and zipped else None
+            self._file: TextIO = io.TextIOWrapper(self._zip or self._raw, "utf-8")
         except OSError as error:
             error.filename = os.fspath(path)
             raise
@@ -116,6 +121,8 @@ class GrowingFile:
         again, self._finishing = self._finishing, True
         if os.name == "nt":  # where a file that is open cannot be renamed
             self.close()
+        elif self._zip is not None:
+            self._file.close()  # the end of what is compressed; the lock stays
         try:
             if self._partial is not None:  # named while the lock is held: nobody takes it over
                 _give_name(self._partial, self._path, self._mode)
@@ -148,8 +155,9 @@ class GrowingFile:
 
     def close(self) -> None:
         """Let go of the file, as it is."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        for file in (self._file, self._raw):
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """Files that appear whole or not at all, in the place that was asked for and nowhere else."""
 
+import gzip
 import os
 import stat
+import zlib
 
 import pytest
 
@@ -159,3 +161,20 @@ def test_two_files_that_grow_under_one_name_leave_each_other_alone(tmp_path):
 def test_a_growing_file_on_a_full_disk_is_told_by_its_name():
     with pytest.raises(OSError, match="/dev/full"):
         GrowingFile("/dev/full").write("text")
+
+
+def test_what_grows_under_a_compressed_name_is_compressed(tmp_path):
+    file = GrowingFile(tmp_path / "run.jsonl.gz")
+    file.write("one\n")
+    file.write("two\n")
+    file.finish()
+    assert gzip.decompress((tmp_path / "run.jsonl.gz").read_bytes()) == b"one\ntwo\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["run.jsonl.gz"]
+
+
+def test_what_is_written_compressed_can_be_read_before_the_file_is_whole(tmp_path):
+    file = GrowingFile(tmp_path / "run.jsonl.gz")
+    file.write("one\n")
+    with open(file.place, "rb") as so_far:
+        assert zlib.decompressobj(wbits=31).decompress(so_far.read()) == b"one\n"
+    file.discard()
