@@ -385,10 +385,10 @@ assert peaks[names[-1]] < peaks["as it was"] / 3
 #
 # An op of $f$ operations that moves $b$ bytes takes at least $\max(f / F, b / B)$ on a machine that
 # can do $F$ operations and move $B$ bytes a second: the **roofline** (Williams, Waterman,
-# Patterson, 2009). Both peaks are measured here, in a second; each point is an op. Left of the
+# Patterson, 2009). Peaks are measured here, in a second or two; each point is an op. Left of the
 # ridge memory is the limit, right of it arithmetic; what lies far below the roof spends its time on
-# neither. (A point above the slope, over 100 % of the roof, has found its arrays in the cache: the
-# slope is that of memory.)
+# neither. The dashed slope is that of caches: the roof of an op is that of the cache which holds
+# the arrays of one call, or of memory.
 
 # %%
 log = os.path.join(folder.name, "lean.jsonl")

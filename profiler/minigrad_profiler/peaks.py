@@ -1,6 +1,6 @@
 """What this machine can do: operations a second, bytes a second from its caches and from memory.
 
-Measured in about a second, when a command needs it. Each figure is that of the fastest of many
+Measured in a second or two, when a command needs it. Each figure is that of the fastest of many
 short calls, which other programs leave alone now and then, however busy the machine is.
 """
 
@@ -19,7 +19,7 @@ _SECONDS = 0.04  # for each measurement
 _CALLS = 10  # at least, of a copy that takes some ms
 _PRODUCTS = (256, 768)  # rows of the matrices: half a millisecond on one thread of BLAS, and more
 _TRAFFIC = [1 << power for power in range(15, 28)]  # bytes read and written, the last from memory
-_SHARED = 1 << 21  # bytes from which ops share their work among threads
+_SHARED = 1 << 23  # bytes that ops move from which they may share their work among threads
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,8 +27,9 @@ class Peaks:
     """Operations a second by dtype, and bytes a second.
 
     bandwidth  from memory
-    caches     (bytes that a call reads and writes, bytes a second) ascending: arrays that fit a
-               cache come from there. () where that was not measured
+    caches     (bytes that a call reads and writes, bytes a second), the fewest bytes first: arrays
+               that fit a cache come from there, by one thread where they are small. () where that
+               was not measured
     """
 
     float32: float
@@ -54,11 +55,20 @@ class Peaks:
 @functools.cache
 def measured_peaks() -> Peaks:
     """The peaks of this machine, measured once in a process."""
-    speeds = [_copy(nbytes) for nbytes in _TRAFFIC]
-    for i in range(len(speeds) - 2, -1, -1):  # what is fast with many bytes is so with fewer
-        speeds[i] = max(speeds[i], speeds[i + 1])
+    count = pool.get_num_threads()
+    alone = _falling([_copy(nbytes) for nbytes in _TRAFFIC])
+    shared = _falling([_copy(n, count) if n >= _SHARED and count > 1 else 0.0 for n in _TRAFFIC])
+    speeds = [
+        max(one, several if nbytes >= _SHARED else 0.0)
+        for nbytes, one, several in zip(_TRAFFIC, alone, shared, strict=True)
+    ]
     caches = tuple(zip(_TRAFFIC[:-1], speeds[:-1], strict=True))
     return Peaks(_product(np.float32), _product(np.float64), speeds[-1], caches)
+
+
+def _falling(speeds: list[float]) -> list[float]:
+    """No less than those after it: what is fast with many bytes is so with fewer."""
+    return [max(speeds[i:]) for i in range(len(speeds))]
 
 
 def _product(dtype: Any) -> float:
@@ -74,15 +84,14 @@ def _product(dtype: Any) -> float:
     return best
 
 
-def _copy(nbytes: int) -> float:
-    """Of copies, half read and half written, by one thread and by those that ops share."""
+def _copy(nbytes: int, count: int = 1) -> float:
+    """Of copies, half read and half written, by so many of the threads that ops share."""
     source = np.ones(nbytes // 16)
     target = np.empty_like(source)
-    best = _fastest(lambda: np.copyto(target, source))
-    if nbytes >= _SHARED and (count := pool.get_num_threads()) > 1:
-        parts = list(zip(*(np.array_split(a, count) for a in (target, source)), strict=True))
-        best = min(best, _fastest(lambda: pool.share(lambda pair: np.copyto(*pair), parts)))
-    return nbytes / best
+    parts = list(zip(*(np.array_split(a, count) for a in (target, source)), strict=True))
+    if count == 1:
+        return nbytes / _fastest(lambda: np.copyto(target, source))
+    return nbytes / _fastest(lambda: pool.share(lambda pair: np.copyto(*pair), parts))
 
 
 def _fastest(call: Callable[[], Any]) -> float:
