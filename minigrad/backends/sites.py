@@ -1,6 +1,6 @@
 """Source sites: which line of the user's program is running, kept cheaply and looked up later."""
 
-from sys import _getframe
+from sys import _getframe, modules
 from types import CodeType, FrameType
 from typing import Any
 
@@ -67,7 +67,7 @@ def calling_frames(depth: int = DEEPEST) -> list[tuple]:
 def stack_of(origin: tuple | None) -> list[tuple[str, int, str]]:
     """(file, line, function) of the frames of a captured stack, innermost first."""
     frames = () if origin is None else origin[3:] or (origin[:2],)
-    return [(code.co_filename, _line_of(code, at), code.co_qualname) for code, at in frames]
+    return [(_file_of(code), _line_of(code, at), code.co_qualname) for code, at in frames]
 
 
 def site_of(origin: tuple | None) -> dict[str, Any] | None:
@@ -76,10 +76,24 @@ def site_of(origin: tuple | None) -> dict[str, Any] | None:
         return None
     code, instruction = origin[:2]
     return {
-        "file": code.co_filename,
+        "file": _file_of(code),
         "line": _line_of(code, instruction),
         "function": code.co_qualname,
     }
+
+
+def _file_of(code: CodeType) -> str:
+    """The file of a line; In[3] where it is in the third cell of a notebook or of IPython."""
+    name = code.co_filename
+    ipython = modules.get("IPython")
+    shell = ipython and getattr(ipython, "get_ipython", lambda: None)()
+    if shell is None or not (name.startswith("<") or "ipykernel_" in name):
+        return name
+    try:
+        told = shell.compile.format_code_name(name)  # ("Cell", "In[3]")
+    except Exception:  # of a shell that is none of IPython's
+        return name
+    return told[1] if told else name
 
 
 def _line_of(code: CodeType, instruction: int) -> int:

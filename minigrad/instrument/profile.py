@@ -41,6 +41,7 @@ class profile(metaclass=CalledFirst):
 
     rows()   the numbers, longest first        json()   the same as a JSON text
     table()  the numbers as a text table       reset()  forget them
+    scopes() how often each scope was left, and nanoseconds in it, the longest first
 
     lines       tell source lines apart
     memory      follow which arrays live: their bytes at the peak, by category
@@ -90,6 +91,7 @@ class profile(metaclass=CalledFirst):
         self._outputs = Outputs(out, format, log) if out or format or every else None
         self._every = None if every is None else count("profile", "every", every, 1)
         self._count = 0
+        self._scopes: dict[str, list[int]] = {}  # name -> [times, nanoseconds]
         self._lock = Lock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(), Phase()
         self._running = 0  # backwards that run now
@@ -201,7 +203,11 @@ class profile(metaclass=CalledFirst):
             self.memory.tracker.backward_done(self._leaves.pop(identity(), []), (0, None))
 
     def marked(self, what: str, name: str, t0: int, t1: int, subject: Any) -> None:
-        """An optimizer's step shows the memory that it keeps."""
+        """A scope has ended; an optimizer's step shows the memory that it keeps."""
+        if what == "scope":
+            with self._lock:
+                found = self._scopes.setdefault(name, [0, 0])
+                found[0], found[1] = found[0] + 1, found[1] + t1 - t0
         if what == "optimizer" and self.memory is not None and subject is not None:
             self.memory.tracker.stepped(subject, t1, (0, None))
 
@@ -270,6 +276,12 @@ class profile(metaclass=CalledFirst):
         known.promoted |= row.promoted
         known.promoted_at = tuple(dict.fromkeys(known.promoted_at + places))
 
+    def scopes(self) -> dict[str, tuple[int, int]]:
+        """{scope: (how often it was left, nanoseconds from entering to leaving)}; they nest."""
+        with self._lock:
+            found = {name: (times, ns) for name, (times, ns) in self._scopes.items()}
+        return dict(sorted(found.items(), key=lambda item: (-item[1][1], item[0])))
+
     @property
     def wall_ns(self) -> int:
         """Nanoseconds that the profile counted, until now."""
@@ -280,6 +292,7 @@ class profile(metaclass=CalledFirst):
         with self._lock:
             self._forward.cells.clear()
             self._backward.cells.clear()
+            self._scopes.clear()
             self._wall, self._since = 0, perf_counter_ns()
         if self.sections is not None:
             self.sections.reset()
@@ -294,6 +307,10 @@ class profile(metaclass=CalledFirst):
             "total_ns": sum(row.total_ns for row in rows),
             "recording_ns_per_call": round(recording_cost(self.lines, self.memory is not None)),
             "rows": [asdict(row) for row in rows],
+            "scopes": [
+                {"scope": name, "calls": times, "total_ns": ns}
+                for name, (times, ns) in self.scopes().items()
+            ],
         }
         if self.sections is not None:
             found["sections"] = self.sections.rows()
@@ -318,6 +335,7 @@ class profile(metaclass=CalledFirst):
             recording_cost(self.lines, self.memory is not None),
             self.memory,
             top,
+            self.scopes(),
         )
         return text if self.sections is None else f"{text}\n{self.sections.table(top)}"
 

@@ -9,10 +9,14 @@ from .table import counted, duration, size, text_table
 _MOST_PROMOTIONS = 10
 
 
-def text(rows: list[Row], wall: int, cost: float, memory: Any, top: int) -> str:
+def text(
+    rows: list[Row], wall: int, cost: float, memory: Any, top: int,
+    scopes: dict[str, tuple[int, int]] | None = None,
+) -> str:  # fmt: skip
     """The rows, longest first, and below them what they cost to find and what they show.
 
-    wall: nanoseconds counted; cost: nanoseconds a call that recording takes; memory: PeakMemory.
+    wall: nanoseconds counted; cost: nanoseconds a call that recording takes; memory: PeakMemory;
+    scopes: times and nanoseconds of each.
     """
     calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
     spent = f"{duration(total)} in ops, {duration(wall)} wall"
@@ -33,10 +37,23 @@ def text(rows: list[Row], wall: int, cost: float, memory: Any, top: int) -> str:
     parts = [title, text_table(columns, lines), note]
     if memory is not None:
         parts.append(memory_text(memory))
+    if scopes:
+        parts.append(_of_scopes(scopes, wall, top))
     promoted = [row for row in rows if row.promoted]
     if promoted:
         parts.append(_promotions(promoted))
     return "\n".join(parts)
+
+
+def _of_scopes(scopes: dict[str, tuple[int, int]], wall: int, top: int) -> str:
+    """A table of scopes; its shares are of the wall time, and one scope may hold another."""
+    lines = [
+        [name, f"{times:,}", duration(ns), duration(ns / times), f"{100 * ns / max(1, wall):.1f} %"]
+        for name, (times, ns) in list(scopes.items())[:top]
+    ]
+    if rest := len(scopes) - len(lines):
+        lines.append([f"({counted(rest, 'more scope')})", "", "", "", ""])
+    return text_table(["<scope", "times", "total", "each", "of wall"], lines)
 
 
 def memory_text(memory: Any) -> str:

@@ -1,6 +1,7 @@
 """The aggregate profile: counts, times that do not count twice, and the table."""
 
 import json
+import re
 import threading
 
 import numpy as np
@@ -266,3 +267,35 @@ def test_one_row_with_its_line_is_enough_for_a_column_of_lines():
     rows = [Row("mul", "forward", 1, 10, site="a.py:3"), Row("sin", "forward", 1, 5)]
     shown = profile_table.text(rows, 20, 0.0, None, 10)
     assert "a.py:3 mul" in shown and shown.splitlines()[1].startswith("line")
+
+
+def test_scopes_are_counted_with_their_time():
+    with mg.profile() as prof:
+        for _ in range(3):
+            with mg.scope("outer"), mg.scope("inner"):
+                mg.ones(3) * 2
+    (outer, (times, spent)), (inner, (_, within)) = prof.scopes().items()
+    assert (outer, inner, times) == ("outer", "outer/inner", 3) and 0 < within <= spent
+    assert [row["scope"] for row in prof.as_dict()["scopes"]] == ["outer", "outer/inner"]
+    assert re.search(r"^outer/inner +3 ", prof.table(), re.MULTILINE)
+    prof.reset()
+    assert prof.scopes() == {}
+
+
+def test_without_scopes_the_table_has_no_part_for_them():
+    with mg.profile() as prof:
+        mg.ones(3) * 2
+    assert "of wall" not in prof.table().replace("of wall time", "")
+
+
+def test_the_lines_of_a_notebook_are_told_by_cell():
+    IPython = pytest.importorskip("IPython.core.interactiveshell")
+    try:
+        shell = IPython.InteractiveShell.instance()
+        shell.run_cell("import minigrad as mg")
+        shell.run_cell("x = mg.ones(3)", store_history=True)
+        shell.run_cell("with mg.profile(lines=True) as prof:\n    x * 2", store_history=True)
+        (row,) = shell.user_ns["prof"].rows()
+    finally:
+        IPython.InteractiveShell.clear_instance()
+    assert re.fullmatch(r"In\[\d+\]:2", row.site)
