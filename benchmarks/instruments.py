@@ -101,11 +101,13 @@ def main() -> int:
     parser.add_argument(
         "--ops", type=int, nargs="+", default=[1000, 20_000], help="in a loop; one table each"
     )
+    parser.add_argument("--only", default="", help="instruments whose names begin so")
     options = parser.parse_args()
     first = [spent(numpy_loop, 1000, contextlib.nullcontext) for _ in range(options.repeats)]
     print(f"{'numpy.multiply':34}{np.percentile(first, 5) / 1000:>15.0f} ns")
     print(f"{'':34}{'ops':>7}{'without':>9}{'cost':>8}{'it says':>9}")
-    for name, make in INSTRUMENTS.items():
+    chosen = {name: make for name, make in INSTRUMENTS.items() if name.startswith(options.only)}
+    for name, make in chosen.items():
         for ops in options.ops:
             plain, cost, said = row(make, ops, max(5, options.repeats * 1000 // ops))
             told = "" if said is None else f"{said:9.0f}"

@@ -88,6 +88,7 @@ class event_log:
         self.steps = 0  # ended so far
         self._phase = "active"
         self._listening = False
+        self._marks = 0  # of scopes and the like, which cost something as they are heard
         self._sections = sections
         self._passes: dict[int, list[tuple]] = {}  # thread -> its running backwards
         self._writer = writer = LogWriter(self.path, self.max_events, self.min_ns)
@@ -200,7 +201,7 @@ class event_log:
                 self._writer.flush()
             if self._is_open and self._writer.written:
                 cost = self._hearing_cost()
-            if self._is_open and self._writer.marks:
+            if self._is_open and self._marks:
                 marking = self._marking_cost()
         finally:  # Ctrl-C meanwhile: the file is whole all the same
             try:
@@ -230,7 +231,7 @@ class event_log:
         """Write the last line; cost, marking: what an event and a mark took before writing."""
         writer = self._writer
         with writer.lock:
-            heard, marked = round(cost.each * writer.written), round(marking * writer.marks)
+            heard, marked = round(cost.each * writer.written), round(marking * self._marks)
             writer.end(
                 {
                     "kind": "end",
@@ -332,6 +333,7 @@ class event_log:
         """A scope, a hook or an optimizer's step has ended."""
         if self._phase == "warmup":
             return
+        self._marks += 1
         thread, origin = self._thread(), capture_origin()
         if what == "optimizer" and self._memory is not None and subject is not None:
             self._memory.stepped(subject, t1, (thread, origin))
@@ -341,6 +343,7 @@ class event_log:
         """A tensor has left for NumPy, or was made of an array."""
         if self._phase != "active":
             return
+        self._marks += 1
         origin = capture_origin()
         if what == conversions.FROM:
             self._wide.made(array, origin)

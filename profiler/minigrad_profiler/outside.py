@@ -213,8 +213,9 @@ def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
 def _costs(found: Any, lane: Any, thread: int) -> tuple[np.ndarray, np.ndarray]:
     """(when events and marks of a thread ended, nanoseconds that hearing each of them took)."""
     ends, each = _hearing(found, lane)
-    marks = [mark.t1 for mark in found.marks if mark.thread == thread and mark.what in _HEARD]
-    mark = found.end.get("marking_ns", 0) / max(1, found.end.get("marks", 0))
+    heard = [mark for mark in found.marks if mark.what in _HEARD]
+    marks = [mark.t1 for mark in heard if mark.thread == thread]
+    mark = found.end.get("marking_ns", 0) / max(1, len(heard))
     times = np.concatenate([ends, np.array(marks, np.int64)])
     costs = np.repeat([each, float(mark)], [len(ends), len(marks)])
     order = np.argsort(times, kind="stable")

@@ -7,7 +7,7 @@ import minigrad as mg
 mg.manual_seed(0)
 WORDS = [f"word{i}" for i in range(600)]
 rng = np.random.default_rng(0)
-texts = [" ".join(rng.choice(WORDS, 60)) for _ in range(64)]
+texts = [" ".join(rng.choice(WORDS, 240)) for _ in range(64)]
 labels = rng.integers(0, 4, 64)
 
 
@@ -27,7 +27,7 @@ def encode(text):
     return counts
 
 
-def train(model, epochs=12):
+def train(model, epochs=6):
     optimizer = mg.optim.Adam(model.parameters(), lr=1e-2)
     criterion = mg.nn.CrossEntropyLoss()
     for _ in range(epochs):
