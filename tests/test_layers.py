@@ -116,9 +116,9 @@ def test_no_file_of_a_layer_is_too_long(layer):
     assert max(layers.lines_of(layer).values()) <= layers.LONGEST
 
 
-def in_plain_mode(program: str) -> str:
+def in_plain_mode(program: str, plain: str = "1") -> str:
     """What the program prints without fast and courtesy."""
-    env = {**os.environ, "MINIGRAD_PLAIN": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "MINIGRAD_PLAIN": plain, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -159,6 +159,16 @@ x = mg.ones(3, requires_grad=True)
 )
 def test_a_method_calls_an_op_whose_next_call_is_the_forward(name, call):
     assert in_plain_mode(f"{CALLS_TO}calls_to({name!r}, lambda: {call})") == "2\n"
+
+
+@pytest.mark.layer("fast")
+@pytest.mark.layer("courtesy")
+@pytest.mark.parametrize(
+    ("name", "call"), [("mul", "x * x"), ("sum", "x.sum()"), ("exp", "x.exp()"), ("max", "x.max()")]
+)
+def test_help_and_speed_put_no_call_before_the_forward(name, call):
+    program = f"{CALLS_TO}calls_to({name!r}, lambda: {call})"
+    assert in_plain_mode(program, plain="") == "2\n"
 
 
 def test_docstrings_comments_and_blank_lines_are_no_code_lines():

@@ -17,7 +17,8 @@ _engines.install(
 )
 _calls.install(
     of_call=explain.of_call, with_call_context=explain.with_call_context,
-    without_call_context=explain.without_call_context, unfit=explain.unfit,
+    without_call_context=explain.without_call_context, method_of_op=explain.method_of_op,
+    unfit=explain.unfit,
     with_class_context=explain.with_class_context, WithClassContext=explain.WithClassContext,
     Checked=explain.Checked,
     Options=options.Options, no_operand=hints.no_operand, several_tensors=hints.several_tensors,

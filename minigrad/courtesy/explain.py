@@ -120,12 +120,17 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
     return new
 
 
-def with_call_context(fn: Fn) -> Fn:
-    """Decorator: an error that does not say which call it is of shows it, as those of ops do."""
+def with_call_context(fn: Fn, is_op: bool = False) -> Fn:
+    """Decorator: an error that does not say which call it is of shows it, as those of ops do.
+
+    is_op: fn without arguments is the op of its name. It is called then, for its errors show it.
+    """
     options, name = Options(fn), fn.__name__
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
+        if is_op and len(args) == 1 and not kwargs:
+            return getattr(registry.op, name).apply(*args)
         try:
             y = fn(*args, **kwargs)
         except Exception as error:
@@ -136,6 +141,11 @@ def with_call_context(fn: Fn) -> Fn:
 
     called.without_call_context = fn  # type: ignore[attr-defined]
     return called  # type: ignore[return-value]
+
+
+def method_of_op(fn: Fn) -> Fn:
+    """Decorator of a method which, without arguments, is the op of its name: with_call_context."""
+    return with_call_context(fn, is_op=True)
 
 
 def with_class_context(init: Fn) -> Fn:

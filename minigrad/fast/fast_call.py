@@ -101,7 +101,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import KINDS, NUMBERS, bfloat16, plain_numbers
+from ..backends.dtypes import KINDS, NUMBERS, PLAIN, bfloat16, plain_numbers
 from ..backends.source import compiled, in_tuple
 from ..engine import events, modes
 from ..engine.errors import RuleError
@@ -117,6 +117,7 @@ _KNOWN = {
     "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
     "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
     "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
+    "PLAIN": PLAIN,
 }  # fmt: skip
 
 
@@ -166,7 +167,8 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
         lines += [f" if data.size >= {size}:", f"  {general}"]
     given = ", ".join([f"v{i}" for i in count]) + more
     if op.defaults:
-        lines += [" if params:", "  params = plain_numbers(params)"]
+        lines += [" if params:", "  if not PLAIN.issuperset(map(type, params.values())):"]
+        lines += ["   params = plain_numbers(params)"]
         lines += ["  op.check_flags(params)"] if op.flags else []
     lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", instrumented)]]
     lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]

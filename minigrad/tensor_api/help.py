@@ -19,6 +19,11 @@ def with_call_context(fn: Any) -> Any:
     return fn
 
 
+def method_of_op(fn: Any) -> Any:
+    """with_call_context of a method which, without arguments, is the op of its name."""
+    return fn
+
+
 def without_call_context(fn: Any) -> Any:
     """What `with_call_context` was given, where it has made fn."""
     return fn

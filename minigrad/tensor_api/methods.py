@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.device import OperandError
 from ..engine.registry import chosen_table, op
-from .help import refuse_out, with_call_context
+from .help import method_of_op, refuse_out, with_call_context
 from .more_methods import documented
 from .shape_methods import ShapeMethods
 
@@ -242,7 +242,7 @@ class Methods(ShapeMethods):
 
     # -- reductions -------------------------------------------------------------------------
 
-    @with_call_context
+    @method_of_op
     def sum(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -253,7 +253,7 @@ class Methods(ShapeMethods):
             return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
         return op.sum.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def mean(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         *, where: Any = True,
@@ -264,7 +264,7 @@ class Methods(ShapeMethods):
             return chosen_table[np.mean](self, axis, dtype, keepdims, where)
         return op.mean.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def prod(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -275,7 +275,7 @@ class Methods(ShapeMethods):
             return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
         return op.prod.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def var(
         self,
         axis: Any = None,
@@ -294,7 +294,7 @@ class Methods(ShapeMethods):
             return op.var.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
-    @with_call_context
+    @method_of_op
     def std(
         self,
         axis: Any = None,
@@ -313,7 +313,7 @@ class Methods(ShapeMethods):
             return op.std.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
         return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
-    @with_call_context
+    @method_of_op
     def max(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -324,7 +324,7 @@ class Methods(ShapeMethods):
             return chosen_table[np.max](self, axis, None, keepdims, initial, where)
         return op.max.apply(self, axis=axis, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def min(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
@@ -335,19 +335,19 @@ class Methods(ShapeMethods):
             return chosen_table[np.min](self, axis, None, keepdims, initial, where)
         return op.min.apply(self, axis=axis, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         if out is not None:
             refuse_out("argmax")
         return op.argmax.apply(self, axis=axis, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         if out is not None:
             refuse_out("argmin")
         return op.argmin.apply(self, axis=axis, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def any(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
@@ -357,7 +357,7 @@ class Methods(ShapeMethods):
             return chosen_table[np.any](self, axis, None, keepdims, None, where)
         return op.any.apply(self, axis=axis, keepdims=keepdims)
 
-    @with_call_context
+    @method_of_op
     def all(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
