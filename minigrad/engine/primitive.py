@@ -290,7 +290,7 @@ class Primitive(Differentiable):
 
     def general(self, *args: Any, **params: Any) -> Any:
         """Any call, of whatever arguments under whatever modes."""
-        if len(args) != self.arity:
+        if len(args) != self.arity and not self.variadic:
             args, params = self._bind(args, params)
         if params:
             params = self.static(params)
@@ -326,8 +326,6 @@ class Primitive(Differentiable):
 
     def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
         """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""
-        if self.variadic:
-            return args, params
         names = (*self.arrays, *self.defaults)
         if len(args) > len(names):
             raise TypeError(f"{self.name} takes at most {len(names)} arguments, got {len(args)}")

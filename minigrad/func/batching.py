@@ -20,7 +20,7 @@ from ..tensor_api.tensor import Tensor
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, kept, named_after, new_level, value_of
-from .randomness import POLICIES, drawing_the_same, random_policy, run_random
+from .randomness import POLICIES, RandomPolicy, drawing_the_same, run_random
 
 __all__ = ["VmapWarning", "vmap"]
 
@@ -222,7 +222,9 @@ def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -
     """(a tree like fn's result; each leaf as (value, whether it has the batch axis); the size)."""
     leaves = tree.leaves(args)
     size = next(x.shape[0] for x, axis in zip(leaves, axes, strict=True) if axis is not None)
-    with new_level(Batched) as kind, random_policy(kind, randomness, size):
+    policy = RandomPolicy(randomness, size)
+    with new_level(Batched, settings={"randomness": policy}) as kind:
+        policy.kind = kind
         boxed = [x if axis is None else wrap(kept(x), None, kind) for x, axis in zip(leaves, axes)]
         returned = fn(*tree.rebuild(args, boxed), **kwargs)
         ys = [

@@ -159,16 +159,18 @@ def at_level(base: type, level: int, lasting: bool = False) -> type:
 class new_level:
     """Enter a level inside those that this thread is in; gives the class of its tensors.
 
+    settings: what else of the thread's modes it sets.
+
     Under no_grad this level records all the same, and those below do not: the result is a constant.
     No generator: interrupted as it is entered, one is left to whoever frees it, in any order.
     """
 
-    __slots__ = ("base", "lasting", "level", "kind", "before")
+    __slots__ = ("base", "lasting", "settings", "level", "kind", "before")
 
     kind: Any
 
-    def __init__(self, base: type, lasting: bool = False):
-        self.base, self.lasting = base, lasting
+    def __init__(self, base: type, lasting: bool = False, settings: dict[str, Any] | None = None):
+        self.base, self.lasting, self.settings = base, lasting, settings or {}
 
     def __enter__(self) -> Any:
         state = modes.state
@@ -176,6 +178,7 @@ class new_level:
         self.level = level = state.level + 1
         constant_below = state.constant_below if state.recording else level
         inside = {"level": level, "constant_below": constant_below, "recording": True}
+        inside |= self.settings
         self.before = {**{name: getattr(state, name) for name in inside}, "plain": None}
         self.kind = kind = at_level(self.base, level, self.lasting)
         kind.thread = identity()

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends import random
-from ..backends.leaving import left_always
 from ..engine import modes
 from ..engine.graph import wrap
 from ..engine.registry import op as ops
@@ -15,12 +14,17 @@ POLICIES = ("error", "different", "same")
 
 
 class RandomPolicy:
-    """The policy of one vmap that runs; `outer` is that of the vmap around it, or None."""
+    """The policy of one vmap that runs; `outer` is that of the vmap around it, or None.
+
+    kind   the class of this vmap's tensors, known once its level is entered
+    """
 
     __slots__ = ("kind", "outer", "policy", "size")
 
-    def __init__(self, kind: type, policy: str, size: int, outer: "RandomPolicy | None"):
-        self.kind, self.policy, self.size, self.outer = kind, policy, size, outer
+    kind: type
+
+    def __init__(self, policy: str, size: int):
+        self.policy, self.size, self.outer = policy, size, modes.state.randomness
 
     def __call__(self, make: Callable[[tuple], Any], shape: tuple) -> Any:
         """What make(shape), a new random tensor, is inside this vmap (mg.rand and its kin)."""
@@ -37,23 +41,6 @@ def _refused(what: str) -> TransformError:
         f"vmap: {what} was asked for inside, and it is not said whether the examples share its "
         'draws: vmap(fn, randomness="different") draws for each, randomness="same" once for all'
     )
-
-
-class random_policy:
-    """The policy of the vmap whose tensors are of this kind, while it runs."""
-
-    __slots__ = ("inside", "outer")
-
-    def __init__(self, kind: type, policy: str, size: int):
-        self.outer = modes.state.randomness
-        self.inside = RandomPolicy(kind, policy, size, self.outer)
-
-    def __enter__(self) -> None:
-        modes.state.randomness = self.inside
-
-    @left_always(lambda block: modes.state.randomness is block.inside)
-    def __exit__(self, *exc: object) -> None:
-        modes.state.__dict__["randomness"] = self.outer
 
 
 def drawing_the_same(run: Callable) -> Callable:

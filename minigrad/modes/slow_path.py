@@ -14,7 +14,7 @@ from . import deterministic, session
 
 
 class CallMode:
-    """How one call runs under this thread's modes; a transform that takes part changes it.
+    """How one call runs in a transform, which takes part by changing this.
 
     args, forward   what is called with what
     kind            the class of the result
@@ -48,34 +48,27 @@ def enter(op: Any, args: tuple, params: dict) -> tuple:
         args = tuple(
             [operand(x, op, given, params) if type(x) in (list, tuple) else x for x in args]
         )
-    mode = _call_mode(op, args, params)
     heard = bool(events.listeners or state.saving or state.tapes)
-    return mode.result, mode.args, mode.forward, mode.kind, mode.recording, heard
-
-
-def _call_mode(op: Any, args: tuple, params: dict) -> CallMode:
-    """How a call runs in a thread that has left the default modes."""
     if deterministic.required:
         deterministic.refuse(op, args)
     if session.checked:
         session.refuse_mixed(op, args, params)
-    state = modes.state
     if events.opening is not None and not (state.level or state.muted):
         events.opening(op.name)
     plain = state.plain
-    mode = CallMode(bool(plain), args, op.forward)
     if plain is not None:
-        return mode
+        return None, args, op.forward, Tensor, plain, heard
     if state.level and op.name in _BY_INDEX and (each := each_of(params.get("index"))):
-        mode.result = getattr(each, _BY_INDEX[op.name])(*args)
-        return mode
+        return getattr(each, _BY_INDEX[op.name])(*args), args, op.forward, Tensor, False, heard
     if state.autocast is not None:
-        mode.args = state.autocast.cast(op, args)
-    top: Any = _innermost(mode.args) if state.level else Tensor
-    mode.recording = state.recording and top.level >= state.constant_below
-    if top.level:
-        top.run_at_level(mode, op, mode.args, params)
-    return mode
+        args = state.autocast.cast(op, args)
+    top: Any = _innermost(args) if state.level else Tensor
+    recording = state.recording and top.level >= state.constant_below
+    if not top.level:
+        return None, args, op.forward, Tensor, recording, heard
+    mode = CallMode(recording, args, op.forward)
+    top.run_at_level(mode, op, args, params)
+    return mode.result, mode.args, mode.forward, mode.kind, mode.recording, heard
 
 
 def tell_forward(

@@ -60,20 +60,20 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
     arrays = _listed(arrays, "concatenate", axis)
     if axis is None:
         arrays, axis = [op.reshape(x, shape=-1) for x in arrays], 0
-    return _cast(concatenate_arrays(*arrays, axis=axis), dtype, "concatenate")
+    return _cast(concatenate_arrays.apply(*arrays, axis=axis), dtype, "concatenate")
 
 
 @composite(numpy=np.stack)
 def stack(arrays: Sequence, axis: int = 0, dtype: Any = None) -> Any:
     """Arrays of one shape side by side along a new axis: n arrays (…) give (n, …) for axis=0."""
-    return _cast(stack_arrays(*_listed(arrays, "stack", axis), axis=axis), dtype, "stack")
+    return _cast(stack_arrays.apply(*_listed(arrays, "stack", axis), axis=axis), dtype, "stack")
 
 
 def _cast(y: Any, dtype: Any, name: str) -> Any:
     """y in the dtype asked for, which must be of its kind: NumPy's casting="same_kind"."""
-    wanted = resolve_dtype(dtype)
-    if wanted is None:
+    if dtype is None:
         return y
+    wanted = resolve_dtype(dtype)
     real = is_floating(y.dtype) and is_floating(wanted)
     if y.dtype.kind == "c" != wanted.kind or not (
         real or np.can_cast(y.dtype, wanted, "same_kind")
