@@ -78,7 +78,8 @@ class Batched(NoLeaf, Tensor):
         elif op.batch_rule is not None:
             y = op.batch_rule(op, xs, batched, {**op.defaults, **params})
         elif op.kind == "elementwise":
-            y = _of_elements(op, xs, batched, params)
+            xs = _repeated(xs, batched) if op.outputs else align(xs, batched)
+            y = op(*xs, **params)
         else:
             y = one_by_one(op, xs, batched, params)
         several = isinstance(y, tuple)
@@ -92,20 +93,17 @@ class Batched(NoLeaf, Tensor):
         mode.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
 
 
-def _of_elements(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    """An elementwise op on a batch; each of several outputs has the examples' axis.
-
-    One of them may be a function of what all examples share, which is repeated then.
+def _repeated(xs: list, batched: list[bool]) -> list:
+    """The arrays among xs, each with the examples' axis: for an op of several outputs, of which one
+    may be a function of what all examples share.
     """
-    if op.outputs:
-        size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-        arrays = [hasattr(x, "dtype") for x in xs]
-        xs = [
-            x if b or not a else ops.broadcast_to(x, shape=(size, *x.shape))
-            for x, b, a in zip(xs, batched, arrays, strict=True)
-        ]
-        batched = arrays
-    return op(*align(xs, batched), **params)
+    size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+    arrays = [hasattr(x, "dtype") for x in xs]
+    xs = [
+        x if b or not a else ops.broadcast_to(x, shape=(size, *x.shape))
+        for x, b, a in zip(xs, batched, arrays, strict=True)
+    ]
+    return align(xs, arrays)
 
 
 def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.leaving import left_always
-from ..backends.threads import Local, identity
+from ..backends.threads import Local
 from ..engine import modes
 from ..engine.errors import describe
 from ..engine.graph import wrap
@@ -70,7 +70,7 @@ class LevelTensor(Tensor):
     @classmethod
     def require_life(cls, op: Any) -> None:
         """An error in another thread than that in which the level runs; it may have ended."""
-        if cls.thread and cls.thread != identity():
+        if cls.thread and cls.thread != modes.state.thread:
             raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
 
@@ -101,7 +101,7 @@ class NoLeaf:
         """
         if not cls.life[0]:
             raise TransformError(_ESCAPED.format(op.name))
-        if cls.thread != identity():
+        if cls.thread != modes.state.thread:
             raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
     @property
@@ -181,7 +181,7 @@ class new_level:
         inside |= self.settings
         self.before = {**{name: getattr(state, name) for name in inside}, "plain": None}
         self.kind = kind = at_level(self.base, level, self.lasting)
-        kind.thread = identity()
+        kind.thread = modes.state.thread
         if kind.life:
             kind.life[0] = True
         modes.add_level()
