@@ -289,7 +289,7 @@ def _back(x: Any, axis: int) -> Any:
 
 
 def _prefixes(combine: Callable, xs: list) -> list:
-    """Prefixes along the first axis: of the pairs first, then of the places between them."""
+    """Prefixes along the first axis: of the pairs first, then of the positions between them."""
     n = len(xs[0])
     if n < 2:
         return xs

@@ -65,7 +65,7 @@ def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict)
     if policy is None or policy.policy == "error":
         raise _refused(f"the random op {op.name}")
     params = {**op.defaults, **params}
-    if policy.policy == "same":  # one draw counts for all places along the batch axis
+    if policy.policy == "same":  # one draw counts for all positions along the batch axis
         xs = full(xs, batched)
         shared = tuple([a + 1 if a >= 0 else a + xs[0].ndim for a in params["shared"]])
         found = op(*xs, **{**params, "shared": (0, *shared)})

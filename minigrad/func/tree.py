@@ -127,9 +127,9 @@ def copied(tree: Any) -> Any:
 
 
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
-    """The tree of fn(leaf), or of fn(leaf, other, …) with the leaves in the same places of others.
+    """The tree of fn(leaf), or of fn(leaf, other, …) with the leaves at their positions in others.
 
-    The others must have the form of `tree`: TransformError names the place where one has not.
+    The others must have the form of `tree`: TransformError names the position where one has not.
     """
     require_function("tree_map", fn)
     if not others and isinstance(tree, Tensor):
@@ -168,7 +168,7 @@ def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def matched(tree: Any, other: Any, what: str) -> list:
-    """The leaves of `other`, which must have the form of `tree`: TransformError names the place."""
+    """The leaves of `other`, of the form of `tree`: TransformError names the position where not."""
     found, stack = [], [(tree, other, "")]
     while stack:
         a, b, path = stack.pop()

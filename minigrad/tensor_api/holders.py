@@ -61,8 +61,8 @@ def _add_saved(holders: _Holders, since: int, roots: Iterable) -> None:
         for value in vertex.saved if type(vertex.saved) is tuple else ():
             for part in value if isinstance(value, tuple | list) else (value,):
                 holders.add(part)
-        new = [p for p in vertex.parents if p.number >= since and p not in seen]
-        seen.update(new)
+        new = {p for p in vertex.parents if p.number >= since} - seen  # a parent may be one twice
+        seen |= new
         waiting += new
 
 

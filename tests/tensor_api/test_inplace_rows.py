@@ -109,3 +109,13 @@ def test_a_view_that_the_user_holds_is_refused_beside_those_that_ops_have_saved(
     h[1] = value
     h.sum().backward()
     np.testing.assert_allclose(w.grad.data, 1 + np.cos(w.data))
+
+
+@pytest.mark.parametrize("use", [lambda m: m + m, lambda m: m * m, lambda m: (m + 1) * (m + 2) + m])
+def test_a_view_is_refused_where_paths_lead_twice_to_the_node_that_saved_its_memory(use):
+    constant, w = mg.tensor([1.0, 2.0]), leaf([3.0, 4.0])
+    value = use(w * constant)
+    view = constant[::-1]
+    with pytest.raises(InPlaceError):
+        constant[0] = value[0]
+    assert view.tolist() == [2, 1]
