@@ -71,9 +71,9 @@ def stack(arrays: Sequence, axis: int = 0, dtype: Any = None) -> Any:
 
 def _cast(y: Any, dtype: Any, name: str) -> Any:
     """y in the dtype asked for, which must be of its kind: NumPy's casting="same_kind"."""
-    if dtype is None:
+    wanted = None if dtype is None else resolve_dtype(dtype)
+    if wanted is None:
         return y
-    wanted = resolve_dtype(dtype)
     real = is_floating(y.dtype) and is_floating(wanted)
     if y.dtype.kind == "c" != wanted.kind or not (
         real or np.can_cast(y.dtype, wanted, "same_kind")
