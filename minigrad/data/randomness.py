@@ -297,7 +297,7 @@ class _OfPython(_Shared):
 
     def install(self) -> None:
         """Put functions that turn it first in the place of the module's."""
-        for name, fn in list(vars(python).items()):
+        for name, fn in vars(python).copy().items():
             if getattr(fn, "__self__", None) is self.random:
                 self.replaced[name] = fn
                 setattr(python, name, self._turning(fn))

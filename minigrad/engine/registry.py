@@ -36,8 +36,10 @@ class Registry:
 
         Those there are now: another thread may register one during the loop.
         """
-        entries = list(self.__dict__.items())  # one step, in which no other thread adds one
-        return iter([entry for name, entry in entries if not name.startswith("_")])
+        # a copy is one step, in which no other thread adds one; list(d.items()) makes tuples, and so
+        # the collector may run in it, and with it any thread
+        entries = self.__dict__.copy()
+        return iter([entry for name, entry in entries.items() if not name.startswith("_")])
 
 
 def _if_new(registry: Registry, name: str, entry: Any) -> None:

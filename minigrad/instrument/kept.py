@@ -163,7 +163,7 @@ def _containers(name: str, value: Any, depth: int = 2) -> Iterator[tuple[str, li
                 if isinstance(part, list | deque):
                     yield name, list(part)[:_MOST_SEEN]
     elif depth and not isinstance(value, ModuleType | type) and hasattr(value, "__dict__"):
-        for key, part in list(vars(value).items())[:_MOST_SEEN]:
+        for key, part in list(vars(value).copy().items())[:_MOST_SEEN]:
             if isinstance(part, list | dict | deque | set) or hasattr(part, "__dict__"):
                 yield from _containers(f"{name}.{key}", part, depth - 1)
 

@@ -1,5 +1,6 @@
 """A name means one op; only in a notebook, whose cells are run again, may it be given again."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,23 @@ def test_what_is_registered_during_a_loop_over_the_entries_does_not_disturb_it()
     ops.register("second", "second")
     assert list(ops) == ["first", "second"]
     assert list(ops)[2] == "later"
+
+
+def test_an_entry_that_comes_while_the_collector_runs_in_a_listing_is_no_error():
+    ops = Registry("op")
+    for i in range(50):
+        ops.register(f"op{i}", i)
+
+    def add(phase, _):
+        if phase == "start":
+            ops.__dict__.setdefault(f"more{len(ops.__dict__)}", -1)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(add)
+    gc.set_threshold(1)
+    try:
+        listings = [list(ops) for _ in range(100)]
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(add)
+    assert len(listings[-1]) > len(listings[0]) and all(x[:50] == [*range(50)] for x in listings)
