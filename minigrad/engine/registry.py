@@ -36,8 +36,8 @@ class Registry:
 
         Those there are now: another thread may register one during the loop.
         """
-        # a copy is one step, in which no other thread adds one; list(d.items()) makes tuples, and so
-        # the collector may run in it, and with it any thread
+        # a copy is one step, in which no other thread adds one; list(d.items()) makes tuples, which
+        # may bring the collector, and with it any thread
         entries = self.__dict__.copy()
         return iter([entry for name, entry in entries.items() if not name.startswith("_")])
 
