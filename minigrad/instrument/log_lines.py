@@ -326,9 +326,11 @@ class Threads:
         return number
 
     def _numbered(self, ident: int, among: dict[int, int]) -> int:
-        number = among[ident] = next(self._numbers)
+        number = next(self._numbers)
         running = {thread.ident: thread.name for thread in threading.enumerate()}
+        # before the number can be found: the sampler gives one to a thread that may ask at once
         self._names[number] = running.get(ident, f"thread {ident}")
+        among[ident] = number
         return number
 
     def told(self, number: int) -> dict[str, Any]:

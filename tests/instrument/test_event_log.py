@@ -367,3 +367,18 @@ def test_what_closing_takes_is_not_in_the_recorded_time(path, monkeypatch):
     whole = time.perf_counter_ns() - began
     with EventReader(str(path)) as reader:
         assert list(reader) and reader.end["wall_ns"] <= whole - 200_000_000
+
+
+def test_a_thread_that_can_be_found_by_number_has_its_name_already(monkeypatch):
+    """The sampler numbers a thread, which may ask for its name before the sampler goes on."""
+    threads, seen = log_lines.Threads(), []
+
+    def ask_meanwhile():
+        seen.append([threads.told(number) for number in threads._given.values()])
+        return []
+
+    monkeypatch.setattr(log_lines.threading, "enumerate", ask_meanwhile)
+    assert [threads.told(threads.number_of(ident))["name"] for ident in (7, 8)] == [
+        "thread 7", "thread 8",
+    ]  # fmt: skip
+    assert [len(found) for found in seen] == [0, 1]
