@@ -116,8 +116,8 @@ def test_no_file_of_a_layer_is_too_long(layer):
     assert max(layers.lines_of(layer).values()) <= layers.LONGEST
 
 
-def in_plain_mode(program: str, plain: str = "1") -> str:
-    """What the program prints without fast and courtesy."""
+def printed_by(program: str, plain: str = "1") -> str:
+    """What the program prints, in plain mode (without fast and courtesy) or with plain="" not."""
     env = {**os.environ, "MINIGRAD_PLAIN": plain, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
@@ -126,7 +126,7 @@ def in_plain_mode(program: str, plain: str = "1") -> str:
 
 
 def test_a_reader_of_the_walk_reads_as_much_as_its_budget_says():
-    printed = in_plain_mode("from minigrad import layers; print(*layers.walk().values())")
+    printed = printed_by("from minigrad import layers; print(*layers.walk().values())")
     lines = [int(count) for count in printed.split()]
     assert 200 < sum(lines) <= layers.WALK
     assert 6 <= len(lines) <= layers.WALK_FILES
@@ -158,7 +158,7 @@ x = mg.ones(3, requires_grad=True)
     ("name", "call"), [("mul", "x * x"), ("sum", "x.sum()"), ("exp", "x.exp()"), ("neg", "-x")]
 )
 def test_a_method_calls_an_op_whose_next_call_is_the_forward(name, call):
-    assert in_plain_mode(f"{CALLS_TO}calls_to({name!r}, lambda: {call})") == "2\n"
+    assert printed_by(f"{CALLS_TO}calls_to({name!r}, lambda: {call})") == "2\n"
 
 
 @pytest.mark.layer("fast")
@@ -168,7 +168,7 @@ def test_a_method_calls_an_op_whose_next_call_is_the_forward(name, call):
 )
 def test_help_and_speed_put_no_call_before_the_forward(name, call):
     program = f"{CALLS_TO}calls_to({name!r}, lambda: {call})"
-    assert in_plain_mode(program, plain="") == "2\n"
+    assert printed_by(program, plain="") == "2\n"
 
 
 def test_docstrings_comments_and_blank_lines_are_no_code_lines():
