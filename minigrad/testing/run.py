@@ -105,7 +105,12 @@ def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True)
     elif skipped is None or context.full:
         with np.errstate(all="ignore"), warnings.catch_warnings(), as_it_is():
             warnings.simplefilter("ignore")  # references warn of empty slices and the like
-            _make(spec, check, context, outcome)
+            try:
+                with shared_kept():
+                    _make(spec, check, context, outcome)
+            except GradcheckError as error:
+                outcome.status = "fail"
+                outcome.failures.append(_told(spec, context, check.id, "", error))
     if skipped is not None:
         needed = "" if outcome.status != "pass" else " [the check passes: this skip can go]"
         needed = needed if context.full else ""
@@ -183,18 +188,19 @@ _DRAWS = 3  # of a sample, before an inconclusive check counts as a failure
 
 def _made(check: Check, *args: Any) -> int:
     """The comparisons of a check. Where finite differences decide nothing, since a sample or a
-    direction lies near a kink or a singularity by chance, both are drawn again.
+    direction lies near a kink or a singularity by chance, both are drawn again. The seeds are
+    looked at once for all samples: to read them takes longer than many a sample does.
     """
     for _ in range(_DRAWS - 1):
         try:
-            with shared_kept():
+            with shared_kept(seeds=False):
                 return check(*args)
         except Inconclusive:
             again = args[0].again() if isinstance(args[0], Case) else None
             if again is None:
                 raise
             args = (again,)
-    with shared_kept():
+    with shared_kept(seeds=False):
         return check(*args)
 
 
@@ -245,7 +251,7 @@ def run_check(
             f"run_check: there is no check {check!r}, only {CHECKS[0].id} to {CHECKS[-1].id}"
         )
     outcome = Outcome(op, check)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), shared_kept():
         _run_check(outcome, wanted, specs[op], Context(level, seed), sample)
     return outcome
 
