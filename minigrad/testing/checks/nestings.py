@@ -10,8 +10,10 @@ with x and w differentiated. Compared is H u, its Hessian times a random directi
 transform gives whole matrices, those of a ↦ S((x, w) + a₀ t + a₁ u), two by two.
 """
 
+import functools
+import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,30 +110,27 @@ def in_products(function: Function, rng: np.random.Generator, parts: Sequence[st
     """S as a function of the arguments of f and of one array w for each result."""
     xs, ys = function.xs, function.value(function.xs)
     n, weights = len(xs), normal(rng, ys)
-    cs = [c / _largest(y) for c, y in zip(normal(rng, ys), ys, strict=True)]
-    ds, slopes, bends = normal(rng, ys), normal(rng, xs), normal(rng, xs)
+    cs = _tensors([c / _largest(y) for c, y in zip(normal(rng, ys), ys, strict=True)])
+    ds, slopes, bends = _tensors(normal(rng, ys)), normal(rng, xs), normal(rng, xs)
     share = max(1, sum(x.size for x in xs))
-    slopes, bends = ([r / (share * _largest(x)) for r, x in zip(rs, xs, strict=True)]
+    slopes, bends = (_tensors([r / (share * _largest(x)) for r, x in zip(rs, xs, strict=True)])
                      for rs in (slopes, bends))  # fmt: skip
     known = [None if np.isfinite(x).all() else np.isfinite(x) for x in xs]  # nansum and its kin
 
     def polynomial(ts: Sequence[Any]) -> Any:
-        total: Any = 1.0
+        terms = []
         for t, r, q, good in zip(ts, slopes, bends, known, strict=True):
             t = t if good is None else op.where(good, t, 0.0)
-            total = total + op.sum(_real(t * (r + q * t)))
-        return total
+            terms.append(op.sum(_real(t * (r + q * t))))
+        return _total(terms)
 
     def scalar(*args: Any) -> Any:
         ts, ws = args[:n], args[n:]
-        h = polynomial(ts) if "h" in parts else 0.0
-        total: Any = 0.0
+        h, sums = polynomial(ts) if "h" in parts else None, []
         for y, w, c, d in zip(function.call(ts), ws, cs, ds, strict=True):
-            factor = d * h
-            factor = factor + _conj(w) if "w" in parts else factor
-            factor = factor + c * y if "f" in parts else factor
-            total = total + op.sum(_real(y * factor))
-        return total
+            terms = {"w": lambda: _conj(w), "f": lambda: c * y, "h": lambda: d * h}
+            sums.append(op.sum(_real(y * _total(terms[part]() for part in parts))))
+        return _total(sums)
 
     names = [function.names[i] for i in function.positions] + ["w"] * len(weights)
     return Function(scalar, (*xs, *weights), None, range(len(names)), names)
@@ -173,6 +172,7 @@ class Ways:
         from ... import func
 
         self.func, self.scalar, self.ts, self.us = func, scalar, ts, us
+        self.planes = [Tensor(np.stack(pair, axis=-1)) for pair in zip(ts, us, strict=True)]
         self.directions = tuple(_tensors(us))
 
     def gradient(self, f: Callable) -> Callable:
@@ -216,9 +216,8 @@ class Ways:
         def of(transform: Callable) -> Callable:
             def way(*point: Any) -> Any:
                 def at(a: Any) -> Any:
-                    a0, a1 = a[0], a[1]
-                    three = zip(point, self.ts, self.us, strict=True)
-                    return self.scalar.fn(*[x + a0 * t + a1 * u for x, t, u in three])
+                    moved = zip(point, self.planes, strict=True)
+                    return self.scalar.fn(*[x + plane @ a for x, plane in moved])
 
                 return transform(at)(Tensor(np.zeros(2)))
 
@@ -281,7 +280,12 @@ def _under_vmap(
 
 def _inner(gs: Sequence[Any], us: Sequence[Any]) -> Any:
     """Re Σ ū·g over all arrays."""
-    return sum(op.sum(_real(g * _conj(u))) for g, u in zip(gs, us, strict=True))
+    return _total(op.sum(_real(g * _conj(u))) for g, u in zip(gs, us, strict=True))
+
+
+def _total(terms: Iterable[Any]) -> Any:
+    """Their sum; begun with 0, as by `sum`, it would be one node longer."""
+    return functools.reduce(operator.add, terms)
 
 
 def _real(x: Any) -> Any:
