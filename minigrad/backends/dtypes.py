@@ -121,10 +121,10 @@ def plain_number(value: Any) -> Any:
 def plain_floats(fn: Callable) -> Callable:
     """Decorator: the same for those parameters of a function that are annotated `float`."""
     floats = (float, float | None)
+    if not any(kind in floats for kind in getattr(fn, "__annotations__", {}).values()):
+        return fn  # most are such, and to read a signature takes longer than to make the function
     parameters = inspect.signature(fn).parameters.values()
     places = {i: p.name for i, p in enumerate(parameters) if p.annotation in floats}
-    if not places:
-        return fn
 
     @functools.wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:

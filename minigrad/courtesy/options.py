@@ -9,6 +9,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from types import UnionType
 from typing import Any, get_args, get_origin
 
@@ -22,14 +23,24 @@ _BY_NAME = sys.maxsize  # the position of what cannot be given by position
 class Options:
     """The options of one function: `check` is a TypeError for a value of another kind.
 
+    found   (position, name, kind) of each
     first   the position of the first; a call with fewer arguments and no keywords gives none
+
+    Both are read from the signature at the first call: an import wraps 600 functions.
     """
 
     def __init__(self, fn: Callable):
-        parameters = enumerate(inspect.signature(fn).parameters.values())
+        self.fn = fn
+
+    @cached_property
+    def found(self) -> list[tuple[int, str, Any]]:
+        parameters = enumerate(inspect.signature(self.fn).parameters.values())
         found = [(_position(i, p), p.name, _kind(p.annotation)) for i, p in parameters]
-        self.found = [(position, name, kind) for position, name, kind in found if kind]
-        self.first = min((position for position, *_ in self.found), default=_BY_NAME)
+        return [(position, name, kind) for position, name, kind in found if kind]
+
+    @cached_property
+    def first(self) -> int:
+        return min((position for position, *_ in self.found), default=_BY_NAME)
 
     def check(self, called: str, args: tuple, kwargs: dict[str, Any]) -> None:
         """Refuse what is given for an option and is not of its kind."""
