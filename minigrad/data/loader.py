@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from types import GenericAlias
 from typing import Any
 
@@ -191,10 +192,9 @@ class DataLoader(Checked):
         return _is_of_arrays(self.dataset) and self.collate_fn in (None, default_collate)
 
     def _now(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
-        with shared():
-            yield from (
-                _finished(fetched(fetch, self.dataset, task, i)) for i, task in enumerate(tasks)
-            )
+        with nullcontext() if self._takes_arrays() else shared():
+            for i, task in enumerate(tasks):
+                yield _finished(fetched(fetch, self.dataset, task, i))
 
     def _ahead(self, fetch: Any, tasks: Iterable) -> Iterator[Any]:
         crew = Crew(
@@ -232,9 +232,9 @@ class _Fetch:
         self.collate = collate or (None if single else default_collate)
 
     def __call__(self, dataset: Any, indices: Any, n: int) -> Any:
+        if not self.single and _is_of_arrays(dataset) and self.collate is default_collate:
+            return dataset[np.asarray(indices, np.intp)]  # a batch in one go; nothing is drawn
         with numbers_of(self.seed, BATCH, n) as numbers:
-            if not self.single and _is_of_arrays(dataset) and self.collate is default_collate:
-                return dataset[np.asarray(indices, np.intp)]  # a batch in one go
             rows = []
             for i in [indices] if self.single else indices:
                 numbers.change(self.seed, ROW, i)
