@@ -4,6 +4,7 @@ import contextlib
 import dis
 import functools
 import gc
+import itertools
 import json
 import os
 import random as pythons
@@ -19,12 +20,13 @@ from minigrad.backends import blas, cuts, random
 from minigrad.backends.locks import Lock
 from minigrad.data import randomness, workers
 from minigrad.engine import events, modes
+from minigrad.instrument import sampler
 from minigrad.modes import deterministic
 from minigrad.modes.checkpoint import _early_stop
 from minigrad.nn import derived
 from minigrad.optim import average
 from minigrad.parallel import report
-from tests.modes.test_interrupts import BLOCKS, recomputed, stop_listening
+from tests.modes.test_interrupts import BLOCKS, WAIT, recomputed, stop_listening
 
 OURS = (os.path.dirname(mg.__file__), __file__, contextlib.__file__)
 
@@ -89,16 +91,22 @@ def interrupted(at, run):
 
 
 @functools.cache
+def instructions(code):
+    """The instructions of a code object, and the entries of its table of exceptions."""
+    found = dis.Bytecode(code)
+    return list(found), found.exception_entries
+
+
+@functools.cache
 def may_come(code, at):
     """Whether the interpreter looks for an interrupt there: where a function begins, where a loop
     goes back, and behind a call, where it is raised as if by the call.
     """
-    found = dis.Bytecode(code)
+    listed, entries = instructions(code)
 
     def handler(offset):
-        return next((it.target for it in found.exception_entries if it.start <= offset < it.end), 0)
+        return next((it.target for it in entries if it.start <= offset < it.end), 0)
 
-    listed = list(found)
     i = next((i for i, instruction in enumerate(listed) if instruction.offset == at), 0)
     last = listed[i - 1]
     behind = last.opname.startswith("CALL") and handler(last.offset) == handler(at)
@@ -168,6 +176,7 @@ X = mg.ones(3, requires_grad=True)
 ROWS = mg.ones(4, 3)
 MODEL = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
 OWN = np.random.default_rng(0)
+FOLDER, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
 AVERAGES = average.EMA(MODEL.parameters(), 0.5)
 
 
@@ -197,10 +206,9 @@ MORE_BLOCKS = {
 
 def entered(make):
     def run():
-        with tempfile.TemporaryDirectory() as folder:
-            block = make(os.path.join(folder, "log.jsonl"))
-            with block:
-                pass
+        block = make(os.path.join(FOLDER.name, f"{next(NUMBERS)}.jsonl"))
+        with block:
+            pass
 
     return run
 
@@ -261,9 +269,8 @@ def left_on(run):
     """{"left on": place -> what is not as it was, "interrupts": how many there were}."""
     for _ in range(3):
         run()  # what is made once is there
-    after, interrupts = {}, 0
+    after, interrupts, before = {}, 0, now()
     for at in instructions_of(run):
-        before = now()
         place, error = interrupted(at, run)
         if place is None:
             continue
@@ -275,6 +282,7 @@ def left_on(run):
         if wrong:
             after[f"{place[0].co_qualname}, line {place[2]}"] = wrong
             put_back(before)
+            before = now()
     return {"left on": after, "interrupts": interrupts}
 
 
@@ -285,6 +293,7 @@ def put_back(before):
 
 
 if __name__ == "__main__":
+    sampler._ENDS = WAIT
     chosen = sys.argv[1:] or AT_EVERY_INSTRUCTION
     # Python 3.12.1 traces instructions from the second time on
     traced(AT_EVERY_INSTRUCTION["no_grad"], lambda frame: None)

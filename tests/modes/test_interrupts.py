@@ -12,6 +12,7 @@ import minigrad as mg
 from minigrad.backends import random
 from minigrad.engine import events, modes
 from minigrad.engine.backward import running
+from minigrad.instrument import sampler
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.log_writer import LogWriter
 
@@ -50,9 +51,15 @@ def interrupted(at, run):
     return where
 
 
+# Seconds that a log waits for its thread, which Ctrl-C may have kept from beginning: in some thirty
+# of the places below. A thread that has begun ends at once.
+WAIT = 0.1
+
+
 @pytest.fixture(autouse=True)
-def clean():
+def clean(monkeypatch):
     """Each test begins, and leaves others, without what an interrupt has left on."""
+    monkeypatch.setattr(sampler, "_ENDS", WAIT)
     before = modes.state.all()
     yield
     modes.state.set(before)
