@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,18 @@ ROOT = Path(__file__).resolve().parents[1]
 REMOVABLE = ("fast", "courtesy")
 
 
+@cache
+def imports_in(file: Path) -> list[ast.stmt]:
+    """The imports of a file, in any of its lines."""
+    parts = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [part for part in parts if isinstance(part, ast.Import | ast.ImportFrom)]
+
+
 def imports_of(file: Path) -> set[str]:
-    """The layers that a file of the package imports from, in any of its lines."""
+    """The layers that a file of the package imports from."""
     found = set()
     package = file.relative_to(ROOT).parts[:-1]
-    for part in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for part in imports_in(file):
         if isinstance(part, ast.ImportFrom):
             above = package[: len(package) - part.level + 1] if part.level else ()
             path = [*above, *(part.module or "").split(".")]
@@ -55,7 +63,7 @@ def test_an_import_of_a_layer_inside_a_function_is_seen(tmp_path, monkeypatch):
 def modules_imported_by(file: Path) -> set[str]:
     """The modules of the package that a file of the engine imports, by their paths in it."""
     found = set()
-    for part in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for part in imports_in(file):
         if isinstance(part, ast.ImportFrom) and part.level:
             above = ("engine",) if part.level == 1 else ()
             path = [*above, *(part.module or "").split(".")]
@@ -177,6 +185,8 @@ def test_docstrings_comments_and_blank_lines_are_no_code_lines():
     assert layers.code_lines(source) == {4, 5, 6, 8}
 
 
+@pytest.mark.layer("fast")  # it runs the copy's tests in plain mode, whichever mode it is run in
+@pytest.mark.layer("courtesy")
 def test_without_fast_and_courtesy_the_engines_tests_pass(tmp_path):
     for folder in ("minigrad", "tests"):
         ignored = shutil.ignore_patterns("__pycache__")
