@@ -76,7 +76,7 @@ def _remove(listener: Any) -> bool:
 
 def _set(who: tuple, asked: tuple) -> None:
     global listeners, hearing, emit, wants_origin, stack_depth, synchronize, _asked
-    listeners, _asked = who, asked
+    listeners, _asked, modes.listening = who, asked, len(who)
     hearing = tuple([getattr(listener, "hear", listener) for listener in who])
     wants_origin = any(origin for origin, _, _ in asked)
     stack_depth = max((stack for _, stack, _ in asked), default=0)

@@ -22,6 +22,7 @@ from ..backends.threads import Local, identity
 active = 0
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
 levels = 0  # of the reasons, the transforms that run
+listening = 0  # of the reasons, the listeners; if they are all, each thread is in the default modes
 _lock = Lock()
 
 

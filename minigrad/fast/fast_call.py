@@ -66,13 +66,17 @@ Nodes of one shape after the other share its tuple: a chain of a million then ha
 each for Python's cyclic collector to look at, which takes a tenth of the forward.
 
 `instrumented` is the same code for the two modes in which calls are nearly as plain: recording is
-off (no_grad), or somebody listens (a profile). It reads the thread's state, takes the time around
-NumPy's work if there are listeners, and tells them in the end:
+off (no_grad), or somebody listens (a profile). It reads the thread's state, unless listeners are
+the only reason for it, takes the time around NumPy's work if there are any, and tells them in the
+end:
 
     def instrumented(x0, x1, /):
-        recording = modes.state.plain
-        if recording is None or modes.checked or modes.levels:
-            return general(x0, x1)
+        if modes.active == modes.listening:
+            recording = True
+        else:
+            recording = modes.state.plain
+            if recording is None or modes.checked or modes.levels:
+                return general(x0, x1)
         # unwrap
         ...                                     the same
         # run
@@ -87,7 +91,7 @@ NumPy's work if there are listeners, and tells them in the end:
         if not recording:
             result.node = None
             if listeners and not modes.state.muted:
-                events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), {}))
+                events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), no_params))
             return result
         if n0 is not None and n1 is not None:
             ...                                 the same; each `return result` tells the listeners
@@ -97,6 +101,7 @@ Both do what `Primitive.general`, which takes any call, would do; tests compare 
 
 from collections.abc import Callable
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -117,7 +122,7 @@ _KNOWN = {
     "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
     "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
     "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
-    "PLAIN": PLAIN,
+    "PLAIN": PLAIN, "no_params": MappingProxyType({}),
 }  # fmt: skip
 
 
@@ -132,17 +137,24 @@ def fast_call(op: Any) -> Callable:
     That is `general` itself for an op with several outputs, for a variadic op, and for one that
     lacks a rule.
     """
-    return _generated(op, "apply", "modes.active", "op.instrumented")
+    return _generated(op, "apply", [" if modes.active:", "  return op.instrumented(ARGS)"])
 
 
 def instrumented_call(op: Any) -> Callable:
     """The op's `instrumented`: its fast call where recording is off or somebody listens."""
-    other_modes = "recording is None or modes.checked or modes.levels"
-    return _generated(op, "instrumented", other_modes, "general")
+    modes_first = [
+        " if modes.active == modes.listening:",
+        "  recording = True",
+        " else:",
+        "  recording = modes.state.plain",
+        "  if recording is None or modes.checked or modes.levels:",
+        "   return general(ARGS)",
+    ]
+    return _generated(op, "instrumented", modes_first)
 
 
-def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
-    """The generated call; where `other_modes` holds, the call is for `elsewhere`."""
+def _generated(op: Any, name: str, modes_first: list[str]) -> Callable:
+    """The generated call; it begins with these lines, which look at the modes."""
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
@@ -155,10 +167,10 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
     inputs = ", ".join([f"x{i}" for i in count])
     more, params = (", **params", "params") if op.defaults else ("", "{}")
     args = in_tuple([f"x{i}" for i in count])
-    general = f"return general({inputs}{more})"
+    passed = f"{inputs}{more}"
+    general = f"return general({passed})"
     lines = [f"def {name}({inputs}, /{more}):"]
-    lines += [" recording = modes.state.plain"] if instrumented else []
-    lines += [f" if {other_modes}:", f"  return {elsewhere}({inputs}{more})", " # unwrap"]
+    lines += [*[line.replace("ARGS", passed) for line in modes_first], " # unwrap"]
     for i in count:
         lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
         lines += [" else:", f"  {general}"]
@@ -176,7 +188,8 @@ def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable
         lines += [" y, *residuals = y"]
     lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, {params})"]
     lines += [" # wrap", " result = new(Tensor)", " result._data = y", " result._grad = None"]
-    event = f'("forward", {op.name!r}, t0, t1, NODE, {args}, (y,), {params})'
+    told_params = "params" if op.defaults else "no_params"
+    event = f'("forward", {op.name!r}, t0, t1, NODE, {args}, (y,), {told_params})'
     told = f"events.emit({event})" if instrumented else ""
     lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans, told)]]
     known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}

@@ -86,12 +86,19 @@ def counter(
     Every call is looked at for a promotion, by what costs least: a result of float32, or of the
     dtype of all inputs, is none. A node's parents tell that sooner than the tensors do.
     """
-    forward_cells, backward_cells = forward.cells, backward.cells
+    forward_cells, backward_cells, state = forward.cells, backward.cells, modes.state
 
-    def hear(event: tuple, line: tuple | None = None) -> None:
+    def hear(event: tuple) -> None:
         kind, key, t0, t1, node, inputs, outputs, _ = event
-        if line is not None:
-            key = line
+        if lines:
+            origin = None if node is None else node.origin
+            if origin is None and kind == "forward":  # nobody has looked for it yet
+                frame = calling_frame(4)  # below it: this, the op's call, and what called that
+                origin = frame.f_code, frame.f_lasti, state.scope
+                if node is not None:
+                    node.origin = origin
+            if origin is not None:  # else made before the profile was entered
+                key = key, id(origin[0]), origin[1]
         if kind == "forward":
             try:
                 cell = forward_cells[key]
@@ -99,38 +106,24 @@ def counter(
                 cell = _new_cell(forward, event, key)
             times = cell.times
             times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
-            if len(outputs) == 1:
-                y = outputs[0]
-                cell.sizes.append(y.nbytes)
-                dtype = y.dtype
-                if dtype is FLOAT32:
-                    pass
-                elif node is None:
-                    for x in inputs:
-                        if x.__class__ is Tensor:
-                            x = x._data
-                        if x.__class__ is ndarray:
-                            if x.dtype is not dtype:
-                                _look(cell, event)
-                                break
-                        elif x.__class__ not in WITHOUT_DTYPE:
-                            _look(cell, event)
-                            break
-                else:
-                    parents = node.parents
-                    count = len(inputs)
-                    if parents[0].dtype is not dtype:
-                        _look(cell, event)
-                    elif count == 2 == len(parents):
-                        if parents[1].dtype is not dtype:
-                            _look(cell, event)
-                    elif count > 1 and (count > 2 or inputs[1].__class__ not in WITHOUT_DTYPE):
-                        if not all_are(inputs, dtype):
-                            _look(cell, event)
-            else:
-                _look(cell, event)
+            if len(outputs) != 1:
                 for y in outputs:
                     cell.sizes.append(y.nbytes)
+                _look(cell, event)
+            else:
+                y = outputs[0]
+                cell.sizes.append(y.nbytes)
+                dtype = y.dtype if node is None else node.dtype
+                if dtype is FLOAT32:
+                    pass
+                elif node is None or len(node.parents) < len(inputs):
+                    if not all_are(inputs, dtype):
+                        _look(cell, event)
+                else:
+                    for vertex in node.parents:
+                        if vertex.dtype is not dtype:
+                            _look(cell, event)
+                            break
         else:
             try:
                 cell = backward_cells[key]
@@ -152,22 +145,7 @@ def counter(
         if len(times) >= _BATCH:
             fold(cell)
 
-    state = modes.state
-
-    def hear_line(event: tuple) -> None:
-        node = event[4]
-        origin = None if node is None else node.origin
-        if origin is None and event[0] == "forward":  # nobody has looked for it yet
-            frame = calling_frame(4)  # below it: this, the op's call, and what called that
-            origin = frame.f_code, frame.f_lasti, state.scope
-            if node is not None:
-                node.origin = origin
-        if origin is None:  # made before the profile was entered
-            hear(event)
-        else:
-            hear(event, (event[1], id(origin[0]), origin[1]))
-
-    return hear_line if lines else hear
+    return hear
 
 
 def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:

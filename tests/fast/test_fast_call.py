@@ -298,3 +298,26 @@ def test_names_enter_generated_source_as_plain_strings():
 def test_a_name_that_is_no_string_is_refused():
     with pytest.raises(TypeError, match="a name must be a string, got 3"):
         Primitive(lambda x: x, 3, ["x"])
+
+
+def test_while_somebody_listens_the_other_modes_still_hold():
+    x = mg.tensor(np.ones((2, 2), np.float32), requires_grad=True)
+    told = []
+    hear = told.append
+    events.listen(hear)
+    try:
+        with mg.no_grad():
+            assert (x * x).node is None
+        with mg.autocast():
+            assert (x @ x).dtype.itemsize == 2
+        assert (x * x).node is not None
+    finally:
+        events.unlisten(hear)
+    assert [event[1] for event in told].count("mul") == 2
+
+
+def test_the_count_of_listeners_is_that_of_those_who_listen():
+    before = modes.listening
+    with mg.profile(), mg.profile():
+        assert modes.listening == before + 2
+    assert modes.listening == before
