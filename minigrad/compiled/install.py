@@ -4,23 +4,19 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..custom.implementations import ByDevice
+from ..custom.variants import Variant, add, remove
 from ..engine import backward
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..ops import image_layout
 from ..ops.conv import tiles
 from ..ops.windows import use_compiled
-from ..tape.trace import Traced
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
 LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called
 joint_vjps: dict[str, Callable] = {}
-_ndarray = np.ndarray
 _forwards: dict[str, tuple[Callable, int | None]] = {}
-_installed: list[tuple[Any, Callable, Callable]] = []  # op, what was put in front, of what
+_installed: list[tuple[Any, Variant]] = []
 
 
 def on_host(name: str, least: int | None = None) -> Callable:
@@ -80,30 +76,11 @@ def uninstall() -> None:
     backward.vjps.pop("cpu", None)
     backward.rule_runners.pop("cpu", None)
     while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
-        entry, front, plain = _installed[-1]
-        if entry.forward is front:
-            entry._set_forward(plain)
-        elif isinstance(entry.forward, ByDevice) and entry.forward.general is front:
-            entry.forward.general = plain  # it was given one for a device meanwhile
+        remove(*_installed[-1])
         _installed.pop()
 
 
 def _put_in_front(entry: Any, fn: Callable, least: int | None) -> None:
-    plain, least = entry.forward, LEAST if least is None else least
-    if isinstance(plain, ByDevice) and "cpu" in plain.table:
-        return  # a user's own implementation
-
-    def forward(*arrays: Any, **params: Any) -> Any:
-        for x in arrays:
-            if type(x) is _ndarray and x.size >= least:
-                y = fn(*arrays, **params)
-                if y is not None:
-                    return y
-                break
-            if type(x) is Traced and x.array.size >= least:  # a tape's: a replay makes this call
-                return x.trace.call("call", forward, arrays, params, entry.name)
-        return plain(*arrays, **params)
-
-    forward.__doc__ = plain.__doc__
-    _installed.append((entry, forward, plain))
-    entry._set_forward(forward)
+    variant = Variant(fn, "cpu", least=LEAST if least is None else least)
+    _installed.append((entry, variant))
+    add(entry, variant)

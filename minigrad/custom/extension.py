@@ -18,7 +18,7 @@ from typing import Any
 
 from ..engine.primitive import Primitive, primitive
 from ..engine.registry import op as registry
-from .implementations import ByDevice
+from .variants import change, listed
 
 __all__ = ["extension", "extensions"]
 
@@ -32,7 +32,8 @@ def extension(fn: Callable | None = None, **options: Any) -> Any:
     if fn is None:
         return lambda declared: extension(declared, **options)
     entry: Primitive = primitive(fn, **options)
-    entry._set_forward(ByDevice(entry.name, None))
+    entry.reference = None
+    change(entry, ())
     entry.__doc__ = fn.__doc__
     return entry
 
@@ -47,20 +48,15 @@ def extensions() -> dict[str, dict[str, Any]]:
     found = {}
     for entry in registry:
         caches = getattr(entry, "caches", [])
-        forward = getattr(entry, "forward", None)
-        if isinstance(entry, Primitive) and (caches or isinstance(forward, ByDevice)):
+        given = [v for v in listed(entry) if v.origin]
+        declared = isinstance(entry, Primitive) and entry.reference is None
+        if caches or given or declared:
             found[entry.name] = {
-                "implementations": _devices(forward),
+                "implementations": sorted({v.on for v in given}) + ["any"] * (not declared),
                 "rules": _rules(entry),
                 "caches": {cache.name: cache.stats() for cache in caches},
             }
     return found
-
-
-def _devices(forward: Any) -> list[str]:
-    if not isinstance(forward, ByDevice):
-        return ["any"]
-    return sorted(forward.table) + ["any"] * (forward.general is not None)
 
 
 def _rules(entry: Any) -> list[str]:

@@ -1,69 +1,16 @@
-"""Forwards for single devices: an op may have one for "cpu", "cuda" or "cuda:1".
-
-Only an op that has been given one pays for the choice; its `forward` is then a `ByDevice`. The
-derivative rules stay as they are: they are array expressions that run on every device.
-"""
+"""What an extension adds to an op: variants of its forward, and caches."""
 
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
-
-from ..backends import device as devices
 from ..backends.caches import Cache
-from ..backends.device import DeviceError, device_of
 from ..backends.locks import Lock
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..errors import ImplementationError
-from .reload import Origin, find_op, origin_of, registering_module
+from .reload import find_op, origin_of, registering_module
+from .variants import Variant, add, listed, remove
 
-_changing = Lock()  # one thread at a time gives an op an implementation, or takes one away
-
-
-class ByDevice:
-    """A forward that chooses by where its arrays are.
-
-    table    device -> forward; "cuda" is for every GPU without an entry of its own
-    general  the forward for all other devices; None: there is none
-    """
-
-    def __init__(self, name: str, general: Callable | None):
-        self.name = name
-        self.general = general
-        self.table: dict[str, Callable] = {}
-        self.origins: dict[str, Origin] = {}  # of those in the table
-        self.__doc__ = general.__doc__ if general is not None else None
-
-    def __call__(self, *arrays: Any, **params: Any) -> Any:
-        device = None
-        for x in arrays:
-            # an array is told by its ndim: CuPy makes a tuple to answer for shape or strides
-            if hasattr(x, "ndim") and not isinstance(x, np.generic):
-                here = device_of(x)
-                if device is None:
-                    device = here
-                elif here != device:
-                    raise DeviceError(
-                        f"its arrays are on {' and '.join(sorted((device, here)))}; bring them to "
-                        "one device first: x.to(device)",
-                        devices=tuple(sorted((device, here))),
-                    )
-        if devices.several and device not in (None, "cpu"):
-            devices.require_current(device)
-        return self.chosen(device or "cpu")(*arrays, **params)
-
-    def chosen(self, device: str) -> Callable:
-        """The forward for one device."""
-        fn = self.table.get(device) or self.table.get(device.partition(":")[0]) or self.general
-        if fn is None:
-            raise ImplementationError(
-                f"{self.name} has no implementation for {device}; it has "
-                f"{', '.join(sorted(self.table)) or 'none at all'}. Give it one with "
-                f'@{self.name}.implementation("{device}"), or use x.to(device)',
-                op=self.name, device=device, devices=tuple(sorted(self.table)),
-            )  # fmt: skip
-        return fn
+_changing = Lock()  # one thread at a time gives an op a variant, or takes one away
 
 
 class Extensible:
@@ -90,29 +37,53 @@ class Extensible:
             )
         return find_op, (self.name, registering_module(self.name))
 
+    def variant(
+        self,
+        fn: Callable | None = None,
+        *,
+        on: str = "cpu",
+        when: Callable[..., bool] | None = None,
+        least: int = 0,
+    ) -> Callable:
+        """Decorator: another form of the forward, which computes the calls that suit it.
+
+        fn     takes and returns arrays, with the op's own signature and residuals; None as a result
+               means: not this call, ask the next one
+        on     "cpu", "cuda" (every GPU) or "cuda:1"
+        when   when(*arrays, **params) says whether fn is asked
+        least  elements that one of the arrays must have
+
+        The variant given last is asked first. What a module has given replaces its earlier self
+        when the module is reloaded, or its cell is run again. `op.variants` lists all of them.
+        """
+        if fn is None:
+            return lambda fn: self.variant(fn, on=on, when=when, least=least)
+        _give(self, Variant(fn, on, when, least, origin=origin_of(fn)))
+        return fn
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The other forms of the forward, in the order in which a call asks them."""
+        return listed(self)
+
+    def remove_variant(self, fn: Callable) -> None:
+        """Take away what @op.variant has added; KeyError where there is none."""
+        with _changing:
+            found = [v for v in listed(self) if v.origin and v.fn is fn]
+            if not found:
+                raise KeyError(f"{self.name} has no variant {getattr(fn, '__name__', fn)!r}")
+            remove(self, found[0])
+
     def implementation(self, device: str) -> Callable:
         """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").
 
-        It takes and returns arrays, with the op's own signature and residuals. What a module has
-        given it gives again when it is reloaded, or its cell is run again; else ValueError where
-        the device has one already, which `remove_implementation` takes away.
+        It is a variant for calls of any size. A device has one: ValueError for a second, until
+        `remove_implementation` takes the first away.
         """
-        if device != "cpu" and device.partition(":")[0] != "cuda":
-            raise ValueError(f"{self.name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
+        _refuse_unknown(self.name, device)
 
         def add(fn: Callable) -> Callable:
-            origin = origin_of(fn)
-            with _changing:
-                if not isinstance(self.forward, ByDevice):
-                    self._set_forward(ByDevice(self.name, self.forward))
-                before = self.forward.origins.get(device)
-                if before is not None and not origin.repeats(before):
-                    raise ValueError(
-                        f"{self.name} has an implementation for {device} already; take it away "
-                        f'first: {self.name}.remove_implementation("{device}")'
-                    )
-                self.forward.table[device] = fn
-                self.forward.origins[device] = origin
+            _give(self, Variant(fn, device, origin=origin_of(fn), alone=True))
             return fn
 
         return add
@@ -120,12 +91,10 @@ class Extensible:
     def remove_implementation(self, device: str) -> None:
         """Take away what @implementation has added; KeyError where there is none."""
         with _changing:
-            table = self.forward.table if isinstance(self.forward, ByDevice) else {}
-            if device not in table:
+            found = [v for v in listed(self) if v.alone and v.on == device]
+            if not found:
                 raise KeyError(f"{self.name} has no implementation for {device!r}")
-            del table[device], self.forward.origins[device]
-            if not table and self.forward.general is not None:
-                self._set_forward(self.forward.general)
+            remove(self, found[0])
 
     def cache(
         self, what: str = "", max_entries: int | None = None, max_bytes: int | None = None
@@ -138,6 +107,31 @@ class Extensible:
 
 for _name in (
     "__copy__", "__deepcopy__", "__reduce__", "implementation", "remove_implementation",
-    "cache",
+    "variant", "variants", "remove_variant", "cache",
 ):  # fmt: skip
     setattr(Primitive, _name, vars(Extensible)[_name])
+
+
+def _refuse_unknown(name: str, device: str) -> None:
+    if device != "cpu" and device.partition(":")[0] != "cuda":
+        raise ValueError(f"{name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
+
+
+def _give(op: Any, variant: Variant) -> None:
+    _refuse_unknown(op.name, variant.on)
+    with _changing:
+        for v in [v for v in listed(op) if v.origin and v.on == variant.on]:
+            if v.alone and variant.alone and not variant.origin.repeats(v.origin):
+                raise ValueError(
+                    f"{op.name} has an implementation for {v.on} already; take it away "
+                    f'first: {op.name}.remove_implementation("{v.on}")'
+                )
+            if _comes_again(v, variant):
+                remove(op, v)
+        add(op, variant)
+
+
+def _comes_again(before: Variant, now: Variant) -> bool:
+    """Whether a module that is reloaded, or a cell that is run again, gives the same variant."""
+    same = before.alone == now.alone and (now.alone or before.name == now.name != "<lambda>")
+    return same and now.origin.repeats(before.origin)

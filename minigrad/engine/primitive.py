@@ -44,7 +44,6 @@ from .rule import (
 )
 
 _ndarray = np.ndarray
-_ufunc = np.ufunc
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 # -- between tensors and arrays --------------------------------------------------------------------
@@ -93,7 +92,7 @@ def scalars_as_arrays(op: Any, values: list) -> list:
     Beside an array they stay weak in elementwise ops, as they do beside a tensor.
     """
     weak = op.kind == "elementwise" and any(hasattr(x, "dtype") for x in values)
-    if weak or isinstance(op.forward, np.ufunc):
+    if weak or isinstance(op.reference, np.ufunc):
         return values
     xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
     return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]
@@ -146,16 +145,9 @@ def _general(op: Any, name: str) -> Callable:
     return op.general
 
 
-def _as_it_is(ufunc: Callable) -> Callable:
-    return ufunc
-
-
 # Seam A. `make_call(op, "apply")` makes what the operators call, `make_call(op, "instrumented")`
-# what that goes to under a mode; fast/ generates both for each op. `run_large` takes a ufunc that
-# gets an array of LARGE elements or more, and returns what runs in its place.
+# what that goes to under a mode; fast/ generates both for each op.
 make_call: Callable[[Any, str], Callable] = _general
-run_large: Callable[[Any], Callable] = _as_it_is
-LARGE: float = np.inf
 
 
 def _under_modes(op: Any, args: tuple, params: dict) -> tuple:
@@ -199,8 +191,11 @@ class Primitive(Differentiable):
     """
 
     other_names: dict[str, str] = {}  # of arguments, and what they are called here
-    implementation: Callable[..., Callable]  # this and the next two: custom/implementations.py
+    implementation: Callable[..., Callable]  # this and those below: custom/implementations.py
     remove_implementation: Callable[..., None]
+    variant: Callable[..., Callable]
+    variants: tuple
+    remove_variant: Callable[..., None]
     cache: Callable[..., Any]
 
     def __init__(
@@ -220,7 +215,8 @@ class Primitive(Differentiable):
         differentiable: bool = True,
     ):
         name = plain_name(name)
-        self.forward = forward
+        self.forward = forward  # what a call runs: seam C (custom/variants.py) may choose
+        self.reference: Any = forward
         self.name = self.__name__ = name
         self.called = name  # in errors: of an op that only another one calls, that one's name
         self.__doc__ = forward.__doc__
@@ -301,8 +297,6 @@ class Primitive(Differentiable):
                 return done
         # unwrap
         arrays, nodes, largest = unwrap(self, args, params)
-        if largest is not None and largest.size >= LARGE and type(forward) is _ufunc:
-            forward = run_large(forward)
         # run
         try:
             if heard:  # times bracket NumPy's work alone, not the engine's

@@ -7,19 +7,28 @@ blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 """
 
+import numpy as np
+
 from ..custom import custom
+from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
 from . import codegen, fast_call, function_quick, ownership
 
 primitive.make_call = fast_call.generated_call
-primitive.run_large, primitive.LARGE = in_blocks, NOTABLE
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp
 backward.add_into, backward.private = ownership.add_into, ownership.private
 backward.blocked_vjp, backward.LARGE = ownership.blocked_vjp, LARGE
 custom.make_call = function_quick.fast_call
 
-for _op in _ops:  # what has been made of them so far is made anew
-    if hasattr(_op, "plans"):
-        _op.plans.clear()
+for _op in _ops:
+    if not isinstance(_op, primitive.Primitive):
+        continue
+    if isinstance(_op.reference, np.ufunc):  # arrays of one op may differ in their memory order
+        _least = LARGE if _op.arity == 1 else NOTABLE
+        add(
+            _op,
+            Variant(in_blocks(_op.reference), "cpu", least=_least, name="blocks", followed=True),
+        )
+    _op.plans.clear()  # what has been made of it so far is made anew

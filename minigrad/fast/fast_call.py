@@ -24,15 +24,15 @@ static parameters has `**params` there, too.
             return general(x0, x1)
         if isinstance(x1, Tensor):
             v1 = x1._data
-            if v1.size >= NOTABLE:
+            if v1.size >= LEAST:
                 data = v1
             n1 = x1.node
         ...                                     the same
-        if data.size >= NOTABLE:
+        if data.size >= LEAST:
             return general(x0, x1)
         # run
         try:
-            y = op.forward(v0, v1)
+            y = op.reference(v0, v1)
         except Exception as error:
             raise explain(error, op, (x0, x1), {})
         if type(y) is not ndarray:
@@ -62,6 +62,8 @@ static parameters has `**params` there, too.
         result.node = node
         return result
 
+From LEAST elements on, the op's variants are asked (custom/variants.py); below, its own ufunc runs.
+
 Nodes of one shape after the other share its tuple: a chain of a million then has an object less in
 each for Python's cyclic collector to look at, which takes a tenth of the forward.
 
@@ -83,9 +85,9 @@ end:
         listeners = events.listeners
         try:
             if listeners:
-                t0, y, t1 = events.clock(), op.forward(v0, v1), events.clock()
+                t0, y, t1 = events.clock(), op.reference(v0, v1), events.clock()
             else:
-                y = op.forward(v0, v1)
+                y = op.reference(v0, v1)
         ...                                     the same
         # link
         if not recording:
@@ -108,18 +110,18 @@ import numpy as np
 
 from ..backends.dtypes import KINDS, NUMBERS, PLAIN, bfloat16, plain_numbers
 from ..backends.source import compiled, in_tuple
+from ..custom.variants import Variants
 from ..engine import events, modes
 from ..engine.errors import RuleError
 from ..engine.graph import Node, link, next_number
 from ..engine.help import explain
 from ..engine.primitive import as_result
-from ..ops.blocked import LARGE, NOTABLE
 from ..tensor_api.tensor import Tensor
 from .codegen import known_to_save, saved_values
 
 _KNOWN = {
     "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,
-    "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
+    "weak": {*NUMBERS}, "bfloat16": bfloat16,
     "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
     "as_result": as_result, "KINDS": KINDS, "plain_numbers": plain_numbers,
     "PLAIN": PLAIN, "no_params": MappingProxyType({}),
@@ -174,15 +176,16 @@ def _generated(op: Any, name: str, modes_first: list[str]) -> Callable:
     for i in count:
         lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
         lines += [" else:", f"  {general}"]
-    if isinstance(op.forward, np.ufunc):
-        size = "LARGE" if op.arity == 1 else "NOTABLE"  # one array is in one order
-        lines += [f" if data.size >= {size}:", f"  {general}"]
+    looked_at = _looks_at_size(op)
+    if looked_at:
+        lines += [" if data.size >= LEAST:", f"  {general}"]
     given = ", ".join([f"v{i}" for i in count]) + more
     if op.defaults:
         lines += [" if params:", "  if not PLAIN.issuperset(map(type, params.values())):"]
         lines += ["   params = plain_numbers(params)"]
         lines += ["  op.check_flags(params)"] if op.flags else []
-    lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", instrumented)]]
+    run = f"op.{'reference' if looked_at else 'forward'}({given})"
+    lines += [" # run", *[f" {line}" for line in _run(run, instrumented)]]
     lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
     if op.residuals:
         lines += [" y, *residuals = y"]
@@ -193,12 +196,19 @@ def _generated(op: Any, name: str, modes_first: list[str]) -> Callable:
     told = f"events.emit({event})" if instrumented else ""
     lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans, told)]]
     known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}
+    known["LEAST"] = op.forward.least if looked_at else None
     known |= {f"plan{sum(1 << i for i in slots)}": plan for slots, plan in plans.items()}
     lines = [line.replace(" ", "    ", _depth(line)) for line in lines]
     return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
 
 
 _FILES = {"apply": "fast call", "instrumented": "instrumented call"}
+
+
+def _looks_at_size(op: Any) -> bool:
+    """Whether a small call need not ask the op's variants: it runs the ufunc at once."""
+    ufunc = isinstance(op.reference, np.ufunc) and op.arity <= 2
+    return ufunc and isinstance(op.forward, Variants) and op.forward.least > 0
 
 
 def _depth(line: str) -> int:
@@ -219,10 +229,11 @@ def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
 def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     """The lines that take the array v and the node n out of input i."""
     no_node = [f" n{i} = None"] if tracked else []
-    large = isinstance(op.forward, np.ufunc) and i == 0  # whose size is looked at
+    looked_at = _looks_at_size(op)
+    large = looked_at and i == 0
     lines = [f"if isinstance(x{i}, Tensor):", f" {'data = ' if large else ''}v{i} = x{i}._data"]
-    if isinstance(op.forward, np.ufunc) and i == 1:
-        lines += [" if v1.size >= NOTABLE:", "  data = v1"]
+    if looked_at and i == 1:
+        lines += [" if v1.size >= LEAST:", "  data = v1"]
     lines += [f" n{i} = x{i}.node"] if tracked else []
     if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
         other = f"x{1 - i}"

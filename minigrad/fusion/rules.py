@@ -50,7 +50,7 @@ def contributions(plan: Any, values: tuple) -> list | None:
     return launch.run((plan, "vjp", statics), rule, arrays, may_pass=True)
 
 
-def fused_forward(op: Any, plain: Any, args: tuple, params: dict) -> Any:
+def fused_forward(op: Any, args: tuple, params: dict) -> Any:
     """The forward of an elementwise op by one kernel; None where it cannot be one.
 
     The residuals of elementwise ops are functions of the inputs, which the rules find for
@@ -63,7 +63,7 @@ def fused_forward(op: Any, plain: Any, args: tuple, params: dict) -> Any:
     found_by_rules = xp is not np and op.residuals
 
     def forward(*symbols: Any) -> Any:
-        y = plain(*_with(args, places, symbols), **params)
+        y = op.reference(*_with(args, places, symbols), **params)
         return y[0] if found_by_rules else y
 
     key = (op, "forward", statics, tuple(sorted(params.items())) if params else ())

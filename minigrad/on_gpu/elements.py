@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from ..backends.device import is_contiguous
+from ..custom.variants import Variant, add
 from ..engine.primitive import Primitive
 from ..engine.registry import op
 from ..fusion import launch
@@ -20,14 +21,11 @@ def install() -> None:
 
 def _by_kernel(entry: Primitive) -> None:
     """An elementwise op's forward as one kernel where its arrays allow it."""
-    plain = entry.forward
 
-    def forward(*args: Any, **params: Any) -> Any:
-        y = fused_forward(entry, plain, args, params)
-        return plain(*args, **params) if y is None else y
+    def kernel(*args: Any, **params: Any) -> Any:
+        return fused_forward(entry, args, params)
 
-    forward.__doc__ = plain.__doc__
-    entry.implementation("cuda")(forward)
+    add(entry, Variant(kernel, "cuda"))
 
 
 @on_gpu("cast")

@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any
 
+from ..custom.variants import Variant, add
 from ..engine import backward
 from ..engine.registry import op
 from ..fusion.rules import fused_vjp, run_fused_rules
@@ -35,14 +35,5 @@ def install() -> None:
         importlib.import_module(f"{__package__}.{name}")
     importlib.import_module(f"{__package__}.elements").install()
     for name, fn in forwards.items():
-        entry = getattr(op, name)
-        entry.implementation("cuda")(_with_fallback(fn, entry.forward))
+        add(getattr(op, name), Variant(fn, "cuda"))
     backward.vjps["cuda"], backward.rule_runners["cuda"] = fused_vjp, run_fused_rules
-
-
-def _with_fallback(fn: Callable, plain: Callable) -> Callable:
-    def forward(*arrays: Any, **params: Any) -> Any:
-        y = fn(*arrays, **params)
-        return plain(*arrays, **params) if y is None else y
-
-    return forward

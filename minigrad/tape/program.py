@@ -18,7 +18,7 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import backward, graph, primitive, versions
+from ..engine import backward, graph, versions
 from ..engine.backward import BackwardRun
 from ..engine.errors import about, describe
 from ..engine.graph import raw
@@ -178,10 +178,7 @@ class _Compiler:
         op = entry.op
         args = self._operands(entry)
         names = list(entry.params)
-        # as in an eager call: arrays of different memory orders are brought to one order first
         function = op.forward
-        if isinstance(function, np.ufunc):
-            function = primitive.run_large(function)
 
         def run(*values: Any) -> Any:
             params = values[len(args) :]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..custom.variants import Variants
 
 
 class Untraceable(Exception):
@@ -319,6 +320,9 @@ class Traced:
         return iter([self[i] for i in range(len(self))])
 
     __hash__ = object.__hash__
+
+
+Variants.followed_array = Traced
 
 
 class _Layout:

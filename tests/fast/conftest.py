@@ -3,8 +3,9 @@
 import pytest
 
 import minigrad as mg
-from minigrad.engine import backward, primitive
+from minigrad.engine import backward
 from minigrad.ops import blocked as pieces
+from tests.fast.large_arrays import let_blocks_take
 
 
 @pytest.fixture
@@ -21,5 +22,5 @@ def small(monkeypatch, two_threads):
     monkeypatch.setattr(pieces, "BLOCK", 64)
     monkeypatch.setattr(pieces, "LARGE", 128)
     monkeypatch.setattr(pieces, "BROADCAST", 128)
-    monkeypatch.setattr(primitive, "LARGE", 128)
+    let_blocks_take(128, monkeypatch)
     monkeypatch.setattr(backward, "LARGE", 128)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.custom.variants import listed
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.testing import samples  # noqa: F401
@@ -39,3 +40,12 @@ def enlarged_sample(name, dtype):
         if args is not None:
             return args, sample.params
     pytest.skip("its samples are of several shapes or dtypes")
+
+
+def let_blocks_take(size, monkeypatch):
+    """Let ufuncs of arrays of this size or more run in blocks, where an op's general runs."""
+    for op in registry:
+        for variant in listed(op):
+            if variant.name == "blocks":
+                monkeypatch.setattr(variant, "least", size)
+                monkeypatch.setattr(op.forward, "least", size)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.backends import cuts
-from minigrad.engine import primitive
 from minigrad.engine.registry import op
 from minigrad.ops import blocked as pieces
 from minigrad.ops.blocked import in_blocks, piecewise
+from tests.fast.large_arrays import let_blocks_take
 
 FUNCTIONS = [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.arctan2, np.less]
 
@@ -21,9 +21,10 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         for module, name, n in [
             (pieces, "BLOCK", 64), (pieces, "LARGE", 128), (pieces, "BROADCAST", 128),
-            (primitive, "LARGE", 128), (cuts, "FOLDED", 16), (cuts, "BUFFER", 16),
+            (cuts, "FOLDED", 16), (cuts, "BUFFER", 16),
         ]:  # fmt: skip
             patch.setattr(module, name, n)
+        let_blocks_take(128, patch)
         threads = mg.get_num_threads()
         mg.set_num_threads(2)
         yield

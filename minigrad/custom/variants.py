@@ -1,0 +1,178 @@
+"""Seam C: variants, which compute an op's forward in another form for some calls.
+
+    @mg.exp.variant(on="cpu", least=1 << 15)
+    def compiled(x):
+        return my_loop(x) if x.flags.c_contiguous else None
+
+An op keeps one ordered list of them, users' own first. A call asks each that suits its device and
+size; the first that does not return None has computed it, and else the op's own form does, the
+reference. Derivative rules stay as they are: they are array expressions that run on every device.
+
+An op without variants pays nothing for this: its `forward` is the reference itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends import device as devices
+from ..backends.device import DeviceError, device_of
+from ..errors import ImplementationError
+
+_ndarray = np.ndarray
+
+
+class Variant:
+    """One form of an op's forward.
+
+    fn        takes the op's own arrays and parameters; returns its result and residuals, or None
+    on        "cpu", "cuda" or "cuda:1"
+    when      when(*arrays, **params) says whether fn is asked; None: always
+    least     elements that one of the arrays must have
+    name      what lists and profiles call it
+    followed  a tape follows the calls of NumPy in it, as it does in the reference
+    origin    the module of the user who has given it; None: it is the library's own
+    alone     it is an op.implementation, of which a device has one
+    calls     how often it has computed a result
+    """
+
+    def __init__(
+        self, fn: Callable, on: str, when: Callable[..., bool] | None = None, least: int = 0, *,
+        name: str = "", followed: bool = False, origin: Any = None, alone: bool = False,
+    ):  # fmt: skip
+        self.fn, self.on, self.when, self.least = fn, on, when, least
+        self.name = name or getattr(fn, "__name__", type(fn).__name__)
+        self.followed, self.origin, self.alone = followed, origin, alone
+        self.calls = 0
+
+    def __repr__(self) -> str:
+        least = f", {self.least:,} elements or more" if self.least else ""
+        return f"<variant {self.name} on {self.on}{least}>"
+
+    def serves(self, device: str) -> bool:
+        """Whether it is for this device: one "on cuda" is for every GPU."""
+        return self.on in (device, device.partition(":")[0])
+
+
+class Variants:
+    """The forward of an op that has variants. It never changes: another list is another object.
+
+    reference  the op's own form, or None: there is none (mg.extension)
+    listed     the variants in the order in which they are asked
+    least      elements from which one of them may be asked
+    """
+
+    followed_array: type | None = None  # a tape's stand-in for an array; tape/trace.py sets it
+
+    def __init__(self, name: str, reference: Callable | None, listed: tuple[Variant, ...]):
+        self.name, self.reference, self.listed = name, reference, listed
+        self.least = 0 if reference is None else min([v.least for v in listed], default=0)
+        self.__doc__ = getattr(reference, "__doc__", None)
+        self._on: dict[str, tuple[Variant, ...]] = {}
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        size = 0
+        for x in arrays:
+            if type(x) is not _ndarray:
+                if hasattr(x, "ndim") and not isinstance(x, np.generic):
+                    return self._elsewhere(arrays, params)
+            elif x.size > size:
+                size = x.size
+        if size < self.least:
+            return self.reference(*arrays, **params)  # type: ignore[misc]
+        return self._by_first("cpu", size, arrays, params)
+
+    def _elsewhere(self, arrays: tuple, params: dict) -> Any:
+        """A call with arrays of a GPU, or of which a tape notes what is computed with them."""
+        found = _arrays_among(arrays)
+        for x in found:
+            if type(x) is self.followed_array:
+                return self._followed(x.trace, arrays, params)
+        names = sorted({device_of(x) for x in found})
+        if len(names) > 1:
+            raise DeviceError(
+                f"its arrays are on {' and '.join(names)}; bring them to one device first: "
+                "x.to(device)",
+                devices=tuple(names),
+            )
+        if devices.several and names[0] != "cpu":
+            devices.require_current(names[0])
+        return self._by_first(names[0], max([x.size for x in found]), arrays, params)
+
+    def _by_first(self, device: str, size: int, arrays: tuple, params: dict) -> Any:
+        for variant in self.on(device):
+            if size >= variant.least and (variant.when is None or variant.when(*arrays, **params)):
+                y = variant.fn(*arrays, **params)
+                if y is not None:
+                    variant.calls += 1
+                    return y
+        if self.reference is None:
+            raise ImplementationError(
+                f"{self.name} has no implementation for {device}; it has "
+                f"{', '.join(self.devices()) or 'none at all'}. Give it one with "
+                f'@{self.name}.implementation("{device}"), or use x.to(device)',
+                op=self.name, device=device, devices=tuple(self.devices()),
+            )  # fmt: skip
+        return self.reference(*arrays, **params)
+
+    def _followed(self, trace: Any, arrays: tuple, params: dict) -> Any:
+        """The call while a tape follows it: as one step where a variant computes it.
+
+        The step is the whole choice. A replay has other numbers, which a variant may refuse.
+        """
+        plain = [x.array if type(x) is self.followed_array else x for x in arrays]
+        found = _arrays_among(plain)
+        size = max([x.size for x in found], default=0)
+        for variant in self.on(device_of(found[0]) if found else "cpu"):
+            if size >= variant.least and (variant.when is None or variant.when(*plain, **params)):
+                given = arrays if variant.followed else plain
+                y = variant.fn(*given, **params)
+                if y is not None and variant.followed:
+                    return y
+                if y is not None:
+                    return trace.call("call", self, arrays, params, self.name)
+        if self.reference is None:
+            return trace.call("call", self, arrays, params, self.name)
+        return self.reference(*arrays, **params)
+
+    def on(self, device: str) -> tuple[Variant, ...]:
+        """The variants for one device, in their order."""
+        found = self._on.get(device)
+        if found is None:
+            found = self._on[device] = tuple([v for v in self.listed if v.serves(device)])
+        return found
+
+    def devices(self) -> list[str]:
+        """The devices for which there are variants."""
+        return sorted({v.on for v in self.listed})
+
+
+def _arrays_among(values: Any) -> list:
+    """The arrays, which their ndim tells: CuPy makes a tuple to answer for shape or strides."""
+    return [x for x in values if hasattr(x, "ndim") and not isinstance(x, np.generic)]
+
+
+def listed(op: Any) -> tuple[Variant, ...]:
+    """An op's variants in their order; none where its forward is its reference."""
+    forward = getattr(op, "forward", None)
+    return forward.listed if isinstance(forward, Variants) else ()
+
+
+def change(op: Any, variants: tuple[Variant, ...]) -> None:
+    """Give an op this list of variants; with an empty one its forward is its reference again."""
+    plain = not variants and op.reference is not None
+    op._set_forward(op.reference if plain else Variants(op.name, op.reference, variants))
+
+
+def add(op: Any, variant: Variant) -> None:
+    """Put a variant in front of the others, but behind users' own if it is none of these."""
+    before = listed(op)
+    users = 0 if variant.origin else sum([v.origin is not None for v in before])
+    change(op, (*before[:users], variant, *before[users:]))
+
+
+def remove(op: Any, variant: Variant) -> None:
+    """Take a variant away, if it is still there."""
+    if variant in listed(op):
+        change(op, tuple([v for v in listed(op) if v is not variant]))
