@@ -7,6 +7,7 @@ words of CUDA that it uses are given here; `RawKernel` stands in for CuPy's.
 import ctypes
 import functools
 import hashlib
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 
 _folder: Any = None  # removed when the process ends
+_KEPT = pathlib.Path(__file__).parents[2] / ".pytest_cache" / "kernels"  # see --cache-clear
+_OPTIONS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-fPIC")
 
 _WORDS = r"""
 #include <cmath>
@@ -86,14 +89,25 @@ extern "C" int sizes_(size_t* y) { return sizes(KERNEL, y); }
 
 @functools.cache
 def _library(source: str, name: str) -> Any:
-    """The source as a library of the host."""
+    """The source as a library of the host; kept for other processes, and for the plain mode."""
     body = "\n".join(line for line in source.splitlines() if "#include <cuda" not in line)
-    stem = hashlib.sha256((source + name).encode()).hexdigest()[:16]
-    path = _words().with_name(f"{stem}.cpp")
-    path.write_text(f'#include "words.hpp"\n{body}\n#define KERNEL {name}\n{_LAUNCH}')
-    made = path.with_suffix(".so")
-    _compile(path, made, "-shared")
-    return ctypes.CDLL(str(made))
+    text = f'#include "words.hpp"\n{body}\n#define KERNEL {name}\n{_LAUNCH}'
+    stem = hashlib.sha256("".join([_compiler(), *_OPTIONS, _WORDS, text]).encode()).hexdigest()
+    kept = _KEPT / f"{stem}.so"
+    if not kept.exists():
+        path = _words().with_name(f"{stem}.cpp")
+        path.write_text(text)
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        made = kept.with_suffix(f".{os.getpid()}")  # another process may compile the same one
+        _compile(path, made, "-shared")
+        made.replace(kept)
+    return ctypes.CDLL(str(kept))
+
+
+@functools.cache
+def _compiler() -> str:
+    """Which compiler it is, in its own words."""
+    return subprocess.run(["c++", "--version"], capture_output=True, text=True, check=False).stdout
 
 
 @functools.cache
@@ -108,8 +122,7 @@ def _words() -> pathlib.Path:
 
 
 def _compile(source: pathlib.Path, made: pathlib.Path, *options: str) -> None:
-    options += ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-fPIC")
-    command = ["c++", *options, "-o", str(made), str(source)]
+    command = ["c++", *options, *_OPTIONS, "-o", str(made), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[:4000])
