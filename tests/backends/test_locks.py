@@ -141,7 +141,7 @@ def blocks_of_locks(source):
 def loops_that_could_leave_a_lock_locked(source):
     """Their lines, as this Python compiles them."""
     blocks = [*blocks_of_locks(source)]
-    for code in code_objects(compile(source, "source", "exec")):
+    for code in code_objects(compile(source, "source", "exec")) if blocks else ():
         for line in unprotected_jumps(code):
             if any(line in block for block in blocks):
                 yield line
