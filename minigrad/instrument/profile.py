@@ -32,6 +32,7 @@ from .outputs import Outputs
 from .schedule import schedule_of
 from .section_times import SectionTimes
 from .table import shares
+from .variant_calls import VariantCalls
 
 _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
 
@@ -42,6 +43,7 @@ class profile(metaclass=CalledFirst):
     rows()   the numbers, longest first        json()   the same as a JSON text
     table()  the numbers as a text table       reset()  forget them
     scopes() how often each scope was left, and nanoseconds in it, the longest first
+    variants()  how often which form of an op ran (mg.exp.variants lists them)
 
     lines       tell source lines apart
     memory      follow which arrays live: their bytes at the peak, by category
@@ -92,6 +94,7 @@ class profile(metaclass=CalledFirst):
         self._every = None if every is None else count("profile", "every", every, 1)
         self._count = 0
         self._scopes: dict[str, list[int]] = {}  # name -> [times, nanoseconds]
+        self._variants = VariantCalls()
         self._lock = Lock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(), Phase()
         self._running = 0  # backwards that run now
@@ -132,6 +135,7 @@ class profile(metaclass=CalledFirst):
         """Count or not, as the schedule says of the step that begins now."""
         phase = "active" if self.schedule is None else self.schedule.phase(self.steps)
         if phase == "active" and self._phase != "active":
+            self._variants.start()
             self._since = perf_counter_ns()
             events.listen(self, origin=self.lines or self.memory is not None, sync=self.sync)
             if self.sections is not None:
@@ -149,6 +153,7 @@ class profile(metaclass=CalledFirst):
         self._unlisten()
         now = perf_counter_ns()
         self._wall, self._since = self._wall + now - self._since, now
+        self._variants.pause()
         self._set_running(0)
 
     def _stop(self) -> None:
@@ -282,6 +287,10 @@ class profile(metaclass=CalledFirst):
             found = {name: (times, ns) for name, (times, ns) in self._scopes.items()}
         return dict(sorted(found.items(), key=lambda item: (-item[1][1], item[0])))
 
+    def variants(self) -> dict[tuple[str, str], int]:
+        """{(op, variant): how often this form computed the op}; the op's own form took the rest."""
+        return self._variants.by_op_and_variant()
+
     @property
     def wall_ns(self) -> int:
         """Nanoseconds that the profile counted, until now."""
@@ -293,6 +302,7 @@ class profile(metaclass=CalledFirst):
             self._forward.cells.clear()
             self._backward.cells.clear()
             self._scopes.clear()
+            self._variants.reset()
             self._wall, self._since = 0, perf_counter_ns()
         if self.sections is not None:
             self.sections.reset()
@@ -310,6 +320,10 @@ class profile(metaclass=CalledFirst):
             "scopes": [
                 {"scope": name, "calls": times, "total_ns": ns}
                 for name, (times, ns) in self.scopes().items()
+            ],
+            "variants": [
+                {"op": op, "variant": name, "calls": calls}
+                for (op, name), calls in self.variants().items()
             ],
         }
         if self.sections is not None:
@@ -336,6 +350,7 @@ class profile(metaclass=CalledFirst):
             self.memory,
             top,
             self.scopes(),
+            self.variants(),
         )
         return text if self.sections is None else f"{text}\n{self.sections.table(top)}"
 

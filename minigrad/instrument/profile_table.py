@@ -12,11 +12,12 @@ _MOST_PROMOTIONS = 10
 def text(
     rows: list[Row], wall: int, cost: float, memory: Any, top: int,
     scopes: dict[str, tuple[int, int]] | None = None,
+    variants: dict[tuple[str, str], int] | None = None,
 ) -> str:  # fmt: skip
     """The rows, longest first, and below them what they cost to find and what they show.
 
     wall: nanoseconds counted; cost: nanoseconds a call that recording takes; memory: PeakMemory;
-    scopes: times and nanoseconds of each.
+    scopes: times and nanoseconds of each; variants: the calls that each form of an op computed.
     """
     calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
     spent = f"{duration(total)} in ops, {duration(wall)} wall"
@@ -39,6 +40,8 @@ def text(
         parts.append(memory_text(memory))
     if scopes:
         parts.append(_of_scopes(scopes, wall, top))
+    if variants:
+        parts.append(_of_variants(variants, rows, top))
     promoted = [row for row in rows if row.promoted]
     if promoted:
         parts.append(_promotions(promoted))
@@ -54,6 +57,20 @@ def _of_scopes(scopes: dict[str, tuple[int, int]], wall: int, top: int) -> str:
     if rest := len(scopes) - len(lines):
         lines.append([f"({counted(rest, 'more scope')})", "", "", "", ""])
     return text_table(["<scope", "times", "total", "each", "of wall"], lines)
+
+
+def _of_variants(variants: dict[tuple[str, str], int], rows: list[Row], top: int) -> str:
+    """A table of the forms that computed an op in place of its own."""
+    calls = {row.op: 0 for row in rows}
+    for row in rows:
+        calls[row.op] += row.calls * (row.phase == "forward")
+    lines = [
+        [op, name, f"{n:,}", f"{calls[op]:,}" if calls.get(op) else ""]
+        for (op, name), n in list(variants.items())[:top]
+    ]
+    if rest := len(variants) - len(lines):
+        lines.append([f"({counted(rest, 'more variant')})", "", "", ""])
+    return text_table(["<op", "<variant", "calls", "of forward calls"], lines)
 
 
 def memory_text(memory: Any) -> str:
