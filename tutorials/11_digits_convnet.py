@@ -75,7 +75,7 @@ print("how many of each:", np.bincount(labels))
 # %%
 from minigrad.ops.conv import primitives
 
-for part in (primitives.conv.forward, *(rule.fn for rule in primitives.conv.rules.values())):
+for part in (primitives.conv.reference, *(rule.fn for rule in primitives.conv.rules.values())):
     print(inspect.getsource(part))
 
 # %% [markdown]

@@ -23,7 +23,6 @@ from ..blocks import on_threads, scratch, spans
 from ..small_products import SHORT, multiply
 from ..windows import Windows, every, inside
 from .images import mirrored
-from .tiles import all_finite
 
 BLOCK_BYTES = 2 << 20  # of columns at a time
 MOST_BYTES = 16 << 20  # of columns of one channel of one image: larger ones stay to depthwise.py
@@ -64,21 +63,21 @@ def suits(how: Windows, x: Any, w: Any, out: tuple, longest: int | None = None) 
     """Whether this form is for conv of images x, and pays: up to so long rows of results."""
     few = prod(how.kernel) < FEW_PLACES
     pays = not few or out[-1] <= (LONGEST if longest is None else longest)
-    return pays and _takes(how, out, x, w) and all_finite(x)
+    return pays and _takes(how, out, x, w)
 
 
 def suits_transposed(how: Windows, a: Any, w: Any, size: tuple) -> bool:
     """Whether this form is for conv_dx of results a, and pays."""
     if mirrored(how) is not None:
         return suits(how, a, w, size, LONGEST_OF_GRADIENT)
-    return suits(how, a, w, a.shape[2:], LONGEST_OF_GRADIENT) and all_finite(w)
+    return suits(how, a, w, a.shape[2:], LONGEST_OF_GRADIENT)
 
 
 def suits_weight(how: Windows, a: Any, x: Any) -> bool:
     """Whether conv_dw had better be in this form."""
     out = a.shape[2:]
     pays = out[-1] <= _longest_of_weight(prod(how.kernel))
-    return pays and _takes(how, out, a, x) and all_finite(a, x)
+    return pays and _takes(how, out, a, x)
 
 
 def _takes(how: Windows, out: tuple, *arrays: Any) -> bool:

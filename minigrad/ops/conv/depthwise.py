@@ -15,7 +15,6 @@ from ...backends.pool import share
 from ..blocks import long_runs, scratch, spans
 from ..shifts import Shifts, Views
 from ..windows import Windows
-from . import banded
 from .images import images_at_once
 
 # Elements of the padded images that a thread works on at a time, many of them: a piece is some
@@ -48,9 +47,6 @@ def _columns(w: Any) -> Any:
 
 def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
     """y = conv(x, w) + bias"""
-    if banded.suits(how, x, w, y.shape[2:]):
-        banded.forward(x, w, bias, how, y)
-        return
     shifts = Shifts(how, x.shape[2:], y.shape[2:])
     weights = _columns(w)
 
@@ -72,9 +68,6 @@ def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
     """y = conv_dx(a, w): every term of the forward goes back to where it came from."""
-    if banded.suits_transposed(how, a, w, y.shape[2:]):
-        banded.transposed(a, w, how, y)
-        return
     shifts = Shifts(how, y.shape[2:], a.shape[2:])
     weights = _columns(w)
 
@@ -90,8 +83,6 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """conv_dw(a, x) as (C, kernel places): products of a with the shifted images, added up."""
-    if banded.suits_weight(how, a, x):
-        return banded.of_weight(a, x, how)
     shifts = Shifts(how, x.shape[2:], a.shape[2:])
     cut = _blocks(x, shifts)
     parts = np.zeros((max(1, len(cut)), x.shape[1], prod(how.kernel)), x.dtype)

@@ -17,7 +17,6 @@ import numpy as np
 from ...backends.device import array_module
 from ..blocks import on_threads
 from ..windows import IDLE, Windows, have_compiled
-from . import scattered
 from .images import (
     Images,
     beside,
@@ -52,9 +51,7 @@ def forward(
 def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any, left: list | None = None) -> None:
     """y = conv_dx(a, w) for the images `left` (None: all)."""
     pays = _second_pays(how, len(w) // groups, w.shape[1], WORTH_ADDING)
-    if scattered.suits(how, a):
-        scattered.transposed(a, w, how, groups, y)
-    elif not pays and (back := _either_way(a, how, w)) is not None:
+    if not pays and (back := _either_way(a, how, w)) is not None:
         _gathered(a, mirrored_weight(w, groups), None, back, groups, y, left)
     else:
         _folded(a, w, None, how, groups, y, left)

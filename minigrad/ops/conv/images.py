@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import accumulator, common_dtype
 from ..blocks import scratch, spans
 from ..small_products import multiply
 from ..windows import IDLE, Windows, columns, fold
@@ -144,10 +143,3 @@ def lanes(cut: list) -> list[list]:
 def beside(b: Any, out: tuple) -> Any:
     """A bias (O,) that broadcasts against images with O channels."""
     return None if b is None else b.reshape((-1, *(1,) * len(out)))
-
-
-def widened(*arrays: Any) -> tuple[list, Any]:
-    """(arrays in one dtype that BLAS multiplies, the dtype of the result): 16 bits go to 32."""
-    dtype = common_dtype(*arrays)
-    wide = accumulator(dtype) or dtype
-    return [x.astype(wide, copy=False) for x in arrays], dtype

@@ -4,26 +4,24 @@
     gx = conv_dx(g, w)       its transpose in x
     gw = conv_dw(g, x)       its transpose in w
 
-Windows are copied into the columns of a matrix, then there is one matrix product. Each of the
-three is linear in each of its arguments, and their derivatives are the three again: the family is
-closed, so derivatives of any order come from these rules.
+The windows of x are copied into the columns of a matrix (im2col), and the weight multiplies it:
 
-The columns are made in blocks of the batch that stay in the cache. They are kernel-size times as
-large as x, so the backward computes them again rather than save them. Kernels of 3 × 3 (× 3) over
-many channels need no columns and fewer products: see winograd.py; for the rest direct.py.
+    y = W · columns(x)       gx = fold(Wᵀ · g)       gw = g · columns(x)ᵀ
+
+`fold` is the transpose of `columns`: it adds every entry to the pixel that it was copied from. Each
+of the three ops is linear in each of its arguments, and their derivatives are the three again: the
+family is closed, so derivatives of any order come from these rules. The columns are kernel-size
+times as large as x, so the backward computes them again rather than save them.
 """
 
+from math import prod
 from typing import Any
 
-import numpy as np
-
-from ...backends.device import array_module
+from ...backends.dtypes import accumulator, common_dtype
 from ...engine.primitive import multilinear, primitive
 from ...engine.registry import op
 from ..batching import apart, full, merged, of_none
-from ..image_layout import empty, in_rows, pays, places_first, turned
-from . import depthwise, direct, gathered, phases, pointwise, thin, winograd
-from .images import beside, widened
+from ..windows import Windows, columns, fold
 
 
 @primitive(arrays="x w b")
@@ -35,59 +33,11 @@ def conv(x, w, b=None, *, how, groups=1):
     """
     (x, w), dtype = widened(x, w)
     out = how.count("conv", x.shape[2:])
-    shape = (len(x), len(w), *out)
-    form = _turned_form((thin, pointwise, gathered), how, groups, x, len(w), w, b)
-    if depthwise.is_depthwise(x, x.shape[1], len(w), groups):
-        y = array_module(x).empty(shape, x.dtype)
-        depthwise.forward(in_rows(x), w, beside(b, out), how, y)
-    elif winograd.suits(how, out, groups, x, w.shape[:2], w, b):
-        x, y = _before_winograd(x, w, shape)
-        left = winograd.forward(x, w, b, how, y)
-        y = in_rows(y) if left else y
-        direct.forward(x, w, b, how, groups, y, left)
-    elif form is not None:
-        y = empty(shape, x.dtype)
-        form.forward(x, w, b, how, y)
-    else:
-        y = array_module(x).empty(shape, x.dtype)
-        direct.forward(in_rows(x), w, b, how, groups, y)
+    y = weight_matrix(w, groups) @ window_matrix(x, groups, how, out)
+    y = as_images(y.reshape((*y.shape[:2], len(x), *out)))
+    if b is not None:
+        y += b.reshape((-1, *(1,) * len(out)))
     return y.astype(dtype, copy=False)
-
-
-def _turned_form(forms: tuple, how: Any, groups: int, x: Any, outputs: int, *others: Any) -> Any:
-    """The first of these files' forms for images and results places first that is for x."""
-    return next((f for f in forms if f.suits(how, groups, x, outputs, *others)), None)
-
-
-def _before_winograd(x: Any, w: Any, shape: tuple) -> tuple:
-    """x and an array for the results, places first if that pays."""
-    if pays(len(x), *w.shape[:2]):
-        return places_first(x), empty(shape, x.dtype)
-    return x, np.empty(shape, x.dtype)
-
-
-def _tiled(a: Any, w: Any, size: tuple) -> tuple:
-    """Of which size Winograd's form of conv_dx has tiles: a's, where images lie places first."""
-    return a.shape[2:] if pays(len(a), *w.shape[:2]) else size
-
-
-@conv.vjp("x", "w")
-def conv_gx_and_gw(g, x, w, how, groups):
-    """Both at once, where what they share is worth it; None: each by its own rule."""
-    if not _both_pay(g, x, w, how, groups):
-        return None
-    g, x, gx = places_first(g), places_first(x), empty(x.shape, x.dtype)
-    gw = winograd.both(g, x, w, how, gx)
-    return None if gw is None else (gx, gw)
-
-
-def _both_pay(g: Any, x: Any, w: Any, how: Any, groups: int) -> bool:
-    """Whether conv_dx and conv_dw of these would both be Winograd's, of images places first."""
-    return (
-        winograd.suits(how, g.shape[2:], groups, x, w.shape[:2], w, g)
-        and x.dtype == w.dtype == g.dtype
-        and pays(len(x), *w.shape[:2])
-    )
 
 
 @conv.vjp("x")
@@ -119,31 +69,12 @@ def conv_dx(a, w, *, size, how, groups=1):
     """y[n,c,j] = Σ a[n,o,i] w[o,c,k] over all stride·i + dilation·k − padding = j
 
     ga = conv(g, w̄), gw = conv_dw(ā, g);  a (N, O, *out), w (O, C/groups, *kernel) -> (N, C, *size)
-
-    The transpose of conv in x. Along an axis of stride 1 that is again a window sum, with the
-    kernel flipped. It is taken so along all such axes but the last, and by `fold` along the others:
-    so neither side of the product exceeds its image by more than one axis of the kernel.
     """
     (a, w), dtype = widened(a, w)
-    channels = w.shape[1] * groups
-    shape = (len(a), channels, *size)
-    form = _turned_form((pointwise, phases, gathered), how, groups, a, channels, w)
-    if depthwise.is_depthwise(a, channels, a.shape[1], groups):
-        y = array_module(a).empty(shape, a.dtype)
-        depthwise.transposed(in_rows(a), w, how, y)
-    elif winograd.suits(how, _tiled(a, w, size), groups, a, w.shape[:2], w):
-        a, y = _before_winograd(a, w, shape)
-        left = winograd.transposed(a, w, how, y)
-        y = in_rows(y) if left else y
-        direct.transposed(a, w, how, groups, y, left)
-    elif form is not None:
-        y = empty(shape, a.dtype)
-        form.transposed(places_first(a), w, how, y)
-        y = y if turned(a) else in_rows(y)  # what rows meet next is in rows, too
-    else:
-        y = array_module(a).empty(shape, a.dtype)
-        direct.transposed(in_rows(a), w, how, groups, y)
-    return y.astype(dtype, copy=False)
+    y = weight_matrix(w, groups).swapaxes(1, 2) @ pixel_matrix(a, groups)
+    y = y.reshape((groups, w.shape[1], *how.kernel, len(a), *a.shape[2:]))
+    y = as_images(fold(y, how, size, at=2))
+    return y.astype(dtype)  # always a copy: `fold` may have left it in scratch memory
 
 
 @conv_dx.vjp("a")
@@ -163,23 +94,10 @@ def conv_dw(a, x, *, how, groups=1):
     ga = conv(x̄, g), gx = conv_dx(ā, g);  a (N, O, *out), x (N, C, *size) -> (O, C/groups, *kernel)
     """
     (a, x), dtype = widened(a, x)
-    out = a.shape[2:]
-    inputs = x.shape[1] // groups
-    weight_shape = (a.shape[1], inputs, *how.kernel)
-    if depthwise.is_depthwise(x, x.shape[1], a.shape[1], groups):
-        y = depthwise.of_weight(in_rows(a), in_rows(x), how)
-        return y.reshape(weight_shape).astype(dtype, copy=False)
-    if winograd.suits(how, out, groups, x, (a.shape[1], inputs), a):
-        if pays(len(x), a.shape[1], inputs):
-            a, x = places_first(a), places_first(x)
-        y = winograd.of_weight(a, x, how)
-        if y is not None:
-            return y.astype(dtype, copy=False)
-    form = _turned_form((thin, pointwise, gathered), how, groups, x, a.shape[1], a)
-    if form is not None:
-        return form.of_weight(a, x, how).reshape(weight_shape).astype(dtype, copy=False)
-    y = direct.of_weight(in_rows(a), in_rows(x), how, groups)
-    return y.reshape(weight_shape).astype(dtype, copy=False)
+    cols = window_matrix(x, groups, how, a.shape[2:])
+    y = pixel_matrix(a, groups) @ cols.swapaxes(1, 2)
+    shape = (a.shape[1], x.shape[1] // groups, *how.kernel)
+    return y.reshape(shape).astype(dtype, copy=False)
 
 
 @conv_dw.vjp("a")
@@ -190,6 +108,45 @@ def conv_dw_ga(g, x, how, groups):
 @conv_dw.vjp("x")
 def conv_dw_gx(g, a, x_shape, how, groups):
     return conv_dx(a.conj(), g, size=x_shape[2:], how=how, groups=groups)
+
+
+# -- images and weights as matrices, one for each group --------------------------------------------
+
+
+def widened(*arrays: Any) -> tuple[list, Any]:
+    """(arrays in one dtype that BLAS multiplies, the dtype of the result): 16 bits go to 32."""
+    dtype = common_dtype(*arrays)
+    wide = accumulator(dtype) or dtype
+    return [x.astype(wide, copy=False) for x in arrays], dtype
+
+
+def weight_matrix(w: Any, groups: int) -> Any:
+    """w (O, C/groups, *kernel) as (groups, O/groups, C/groups · kernel)."""
+    return w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
+
+
+def by_group(x: Any, groups: int) -> Any:
+    """Images x (N, C, *size) as (groups, C/groups, N, *size)."""
+    x = x.reshape((len(x), groups, x.shape[1] // groups, *x.shape[2:]))
+    return x.transpose((1, 2, 0, *range(3, x.ndim)))
+
+
+def as_images(x: Any) -> Any:
+    """The inverse of `by_group`: (N, C, *size), in rows."""
+    x = x.transpose((2, 0, 1, *range(3, x.ndim)))
+    return x.reshape((len(x), x.shape[1] * x.shape[2], *x.shape[3:]))
+
+
+def pixel_matrix(x: Any, groups: int) -> Any:
+    """Images x (N, C, *size) as (groups, C/groups, N · pixels)."""
+    return by_group(x, groups).reshape((groups, x.shape[1] // groups, len(x) * prod(x.shape[2:])))
+
+
+def window_matrix(x: Any, groups: int, how: Windows, out: tuple) -> Any:
+    """The windows of images x, one a column: (groups, C/groups · kernel, N · windows)."""
+    cols = columns(by_group(x, groups), how, out, at=2)
+    rows = x.shape[1] // groups * prod(how.kernel)
+    return cols.reshape((groups, rows, len(x) * prod(out)))
 
 
 # -- batch rules: examples as more images of the batch, or, with their own weights, as groups ---
