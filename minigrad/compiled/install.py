@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from ..custom.variants import Variant, add, remove
@@ -9,7 +10,6 @@ from ..engine import backward
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..ops import image_layout
-from ..ops.conv import tiles
 from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
@@ -61,9 +61,12 @@ def install() -> None:
     for name, (fn, least) in _forwards.items():
         _put_in_front(getattr(op, name), fn, least)
     fusion_launch.host = importlib.import_module(f"{__package__}.launch")
-    use_compiled(importlib.import_module(f"{__package__}.columns"))
+    columns, winograd = (
+        importlib.import_module(f"{__package__}.{name}") for name in ("columns", "winograd")
+    )
+    kernels = {"columns": columns.columns, "fold": columns.fold, "winograd": winograd.transforms}
+    use_compiled(SimpleNamespace(**kernels))
     image_layout.choose(False)
-    tiles.use_compiled(importlib.import_module(f"{__package__}.winograd").transforms)
     backward.vjps["cpu"], backward.rule_runners["cpu"] = elements.vjp, elements.apply_rules
 
 
@@ -72,7 +75,6 @@ def uninstall() -> None:
     fusion_launch.host = None
     use_compiled(None)
     image_layout.choose(True)
-    tiles.use_compiled(None)
     backward.vjps.pop("cpu", None)
     backward.rule_runners.pop("cpu", None)
     while _installed:  # one is taken off the list when it is done: Ctrl-C may come before

@@ -6,12 +6,12 @@ are the same in the same order, and the matrix products are the same calls of BL
 """
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..ops.blocks import Steps, scratch
-from ..ops.conv.tiles import Piece, Transforms
 from .jit import add, element, kernel
 
 # Of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w of
@@ -199,31 +199,33 @@ def _results(m, bias, y, start, tiles):  # type: ignore[no-untyped-def]
     return nothing == 0
 
 
-# -- in place of NumPy's form, with its names and arguments --------------------------------------
+# -- in place of NumPy's form (Transforms, Piece), with its names and arguments -------------------
 
 
 def _takes(*arrays: Any) -> bool:
     return all(x.ndim == 4 and x.flags.c_contiguous for x in arrays)
 
 
-def _seen(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
+def _seen(x: Any, piece: Any, before: tuple, steps: Steps) -> Any:
     x = x[piece.images]
     v = scratch.empty("axis 0", (16, piece.total, x.shape[1]), x)
     steps.append((_tiles, (x, v.reshape(-1), piece.start, piece.tiles, before)))
     return v
 
 
-def _given(a: Any, piece: Piece, steps: Steps) -> Any:
+def _given(a: Any, piece: Any, steps: Steps) -> Any:
     a = a[piece.images]
     v = scratch.empty("block 1", (16, piece.total, a.shape[1]), a)
     steps.append((_pairs, (a, v.reshape(-1), piece.start, piece.tiles)))
     return v
 
 
-def _put(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
+def _put(m: Any, b: Any, piece: Any, y: Any, steps: Steps) -> Callable[[], bool]:
     bias = np.zeros(m.shape[-1], m.dtype) if b is None else np.ascontiguousarray(b)
     part = y[piece.images]
     return lambda: _results(m.reshape(-1), bias, part, piece.start, piece.tiles)
 
 
-transforms = Transforms(_seen, _given, _put, _takes, BLOCK_BYTES)
+transforms = SimpleNamespace(
+    seen=_seen, given=_given, results=_put, takes=_takes, block_bytes=BLOCK_BYTES
+)

@@ -20,18 +20,22 @@ Sizes = int | Sequence[int]  # one for all spatial axes, or one for each
 Padding = Sizes | Sequence[tuple[int, int]] | str  # also (before, after) pairs, "same", "valid"
 
 IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
-compiled: Any = None  # minigrad.compiled.columns while mg.accelerate is on
+compiled: Any = None  # kernels while mg.accelerate is on: columns, fold, winograd
 
 
 def use_compiled(kernels: Any) -> None:
-    """Let `kernels` copy and add up windows where they can; None: NumPy does."""
+    """Let `kernels` do what they can of windows; None: NumPy does.
+
+    columns, fold   as those of this file, or None as a result
+    winograd        the transforms of Winograd's convolution, for the form that has them
+    """
     global compiled
     compiled = kernels
 
 
-def have_compiled() -> bool:
-    """Whether there are such kernels now."""
-    return compiled is not None
+def compiled_kernels() -> Any:
+    """These kernels, or None."""
+    return compiled
 
 
 class Windows(NamedTuple):

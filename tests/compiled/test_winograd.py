@@ -1,5 +1,7 @@
 """Winograd's convolution with compiled transforms is NumPy's, to rounding."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.ops.conv import tiles, winograd
-from minigrad.ops.windows import windows
+from minigrad.ops.windows import use_compiled, windows
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 compiled = pytest.importorskip("minigrad.compiled.winograd")
@@ -34,10 +36,11 @@ def both(x, w, b, padding, limit):
     g = np.random.default_rng(3).standard_normal((len(x), len(w), *size)).astype(x.dtype)
     expected = three(x, w, b, g, how)
     try:
-        tiles.use_compiled(compiled.transforms._replace(block_bytes=limit))
+        transforms = {**vars(compiled.transforms), "block_bytes": limit}
+        use_compiled(SimpleNamespace(winograd=SimpleNamespace(**transforms)))
         return expected, three(x, w, b, g, how)
     finally:
-        tiles.use_compiled(None)
+        use_compiled(None)
 
 
 def leaves(n, inputs, outputs, size, dtype):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ..blocks import on_threads
-from ..windows import IDLE, Windows, have_compiled
+from ..windows import IDLE, Windows, compiled_kernels
 from .images import (
     Images,
     beside,
@@ -88,7 +88,7 @@ def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
 
     Nor where a factor is not finite: the ways differ in which zeros of the padding they multiply.
     """
-    if type(x) is not np.ndarray or have_compiled() or not all_finite(*factors):
+    if type(x) is not np.ndarray or compiled_kernels() is not None or not all_finite(*factors):
         return None
     return mirrored(how)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..blocks import on_threads, scratch
 from ..shifts import Shifts
 from ..small_products import multiply
-from ..windows import Windows, have_compiled
+from ..windows import Windows, compiled_kernels
 from .images import FEW_WINDOWS, blocks
 
 
@@ -24,7 +24,12 @@ def suits(how: Windows, a: Any) -> bool:
     Not where windows tile the image: each place has one entry then, and nothing is added. Nor
     with compiled loops, to which short runs are as good as long ones.
     """
-    if min(how.stride) == 1 or how.tiling or type(a) is not np.ndarray or have_compiled():
+    if (
+        min(how.stride) == 1
+        or how.tiling
+        or type(a) is not np.ndarray
+        or compiled_kernels() is not None
+    ):
         return False
     return prod(a.shape[2:]) >= FEW_WINDOWS
 

@@ -16,6 +16,7 @@ from ...backends import blas
 from .. import image_layout
 from ..blocks import Steps, scratch, spans
 from ..image_layout import ALIGNED, GAP, lies_places_first, places
+from ..windows import compiled_kernels
 from .along import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
 # Bytes of transformed tiles at a time, in and out. Milliseconds of the value and both gradients of
@@ -343,14 +344,10 @@ _places_first = Transforms(
     takes=lambda *arrays: all(map(lies_places_first, arrays)),
 )
 _channels_first = Transforms(_seen, _given, _results, takes=lambda *arrays: True)
-_used = [_places_first, _channels_first]
 
 
-def use_compiled(transforms: Transforms | None) -> None:
-    """Let these transform the arrays that they take; None: NumPy does."""
-    _used[:] = [_places_first, *([transforms] if transforms else []), _channels_first]
-
-
-def transforms(*arrays: Any) -> Transforms:
-    """The transforms for these arrays."""
-    return next(t for t in _used if t.takes(*arrays))
+def transforms(*arrays: Any) -> Any:
+    """The transforms for these arrays: compiled ones where mg.accelerate has given some."""
+    kernels = compiled_kernels()
+    compiled = [] if kernels is None else [kernels.winograd]
+    return next(t for t in (_places_first, *compiled, _channels_first) if t.takes(*arrays))
