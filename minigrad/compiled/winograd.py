@@ -221,7 +221,7 @@ def _given(a: Any, piece: Any, steps: Steps) -> Any:
 
 
 def _put(m: Any, b: Any, piece: Any, y: Any, steps: Steps) -> Callable[[], bool]:
-    bias = np.zeros(m.shape[-1], m.dtype) if b is None else np.ascontiguousarray(b)
+    bias = np.zeros(m.shape[-1], m.dtype) if b is None else np.ascontiguousarray(b, m.dtype)
     part = y[piece.images]
     return lambda: _results(m.reshape(-1), bias, part, piece.start, piece.tiles)
 

@@ -105,3 +105,12 @@ def test_a_result_does_not_depend_on_the_number_of_threads():
     for other in found[1:]:
         for a, e in zip(other, found[0], strict=True):
             np.testing.assert_array_equal(a, e)
+
+
+def test_16_bits_are_transformed_in_32_and_their_bias_with_them():
+    x, w, b = (v.astype(np.float16) for v in leaves(16, 16, 16, (11, 12), np.float64))
+    expected = mg.conv2d(x, w, b, padding=1)
+    with mg.accelerate(process=False):
+        y = mg.conv2d(x, w, b, padding=1)
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y, expected, rtol=2e-3, atol=2e-3)  # two units of float16
