@@ -74,6 +74,12 @@ def parser() -> argparse.ArgumentParser:
         "shrink what disagrees to a few lines",
     )
     usage.add_argument(
+        "--variants",
+        action="store_true",
+        help="compare each variant of each op with the op's own form (K34), those of "
+        "mg.accelerate too, and print a table",
+    )
+    usage.add_argument(
         "--self-test",
         action="store_true",
         help="plant wrong rules and count those caught; with "
@@ -100,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         require_stdout()
         if options.programs is not None:
             code = _programs(options)
+        elif options.variants:
+            code = _variants(options)
         else:
             code = _self_test(options) if options.self_test else _run(options)
         sys.stdout.flush()
@@ -145,6 +153,21 @@ def _programs(options: argparse.Namespace) -> int:
     tasks = parts(options.programs, options.seed)
     tallies = _spread(options.jobs or 1, options.modules, check_part, tasks)
     return print_tallies(tallies, options.seed)
+
+
+def _variants(options: argparse.Namespace) -> int:
+    _import(options.modules)
+    names = [name for name in _chosen(options.ops, op_names(), "op") if name in specs]
+    from .parity import parities_of, print_parities
+
+    start = perf_counter()
+    tasks = [(name, options.level, options.seed) for name in names]
+    found = [
+        *progress(
+            _spread(options.jobs or 1, options.modules, parities_of, tasks), len(names), "variants"
+        )
+    ]
+    return print_parities(found, perf_counter() - start)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -24,13 +24,14 @@ from .planted_places import PLACES
 from .planted_plain import PLAIN
 from .planted_rare import RARE
 from .planted_scales import SCALES
+from .planted_variants import VARIANTS
 from .progress import progress
 from .run import Outcome, check_spec
 from .spec import OpSpec
 
 PLANTS = (
     *NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS, *PLAIN,
-    *LEVELS, *SCALES,
+    *LEVELS, *SCALES, *VARIANTS,
 )  # fmt: skip
 
 

@@ -72,14 +72,17 @@ MEANT = (
     ("print options", "K3"), ("inference", "K20"), ("limits by name", "K29"),
     ("residual in levels", "K28"), ("grad of grad", "K28"),
     ("steps by size", "K30"),
+    ("last block", "K34"), ("residual of a loop", "K34"),
     ("no rule", "K33"), ("edges", "K33"), ("constant weight", "K33"),
 )  # fmt: skip
 
-# K28 finds what only nests of transforms show, K32 slopes that have no digits in a tail.
+# K28 finds what only nests of transforms show, K32 slopes that have no digits in a tail, K34 large
+# calls of another order in memory or with NaN.
 ALONE = {
     "partial dropped": "K28", "cotangent dropped": "K28", "output a constant": "K28",
     "jvp of jvp": "K28", "grad of vmap of grad": "K28",
     "flat": "K32", "flat above alone": "K32", "nearly all": "K32",
+    "block of another order": "K34", "loop without NaN": "K34", "row of a loop": "K34",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The checks K1–K33 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K34 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     axes,
@@ -29,6 +29,7 @@ from . import (
     spread,
     tails,
     tied,
+    variants,
 )
 from .base import Check
 
@@ -66,6 +67,7 @@ CHECKS: tuple[Check, ...] = (
     scales.k31,
     tails.k32,
     silent.k33,
+    variants.k34,
 )
 
 __all__ = ["CHECKS", "Check"]

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """One of K1–K33.
+    """One of K1–K34.
 
     body        made on (case) or, with per="op", on (spec, context). It returns how many
                 comparisons it made, raises GradcheckError where one is not met, DoesNotApply or

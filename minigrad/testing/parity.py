@@ -1,0 +1,72 @@
+"""minigrad-gradcheck --variants: K34 of every variant of every op, as a table.
+
+With numba, the variants that mg.accelerate puts in front are compared as well.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..backends.optional import optional
+from ..compiled import accelerate
+from ..instrument.table import cells, counted
+from ..instrument.terminal import folded
+from .case import Context, primitive_of
+from .checks.variants import Parity, parities
+from .shared import shared_kept
+from .spec import specs
+
+_HEAD = ("op", "variant", "device", "calls", "worst difference")
+
+
+def parities_of(task: tuple[str, str, int]) -> list[Parity]:
+    """What is found of each variant of one op. At module level, for another process."""
+    name, level, seed = task
+    op = primitive_of(specs[name])
+    if op is None:
+        return []
+    usual = op.variants
+    with np.errstate(all="ignore"), warnings.catch_warnings(), shared_kept():
+        warnings.simplefilter("ignore")  # references warn of NaN and the like
+        found = [*parities(specs[name], Context(level, seed))]
+        if optional("numba") is not None:
+            with accelerate(process=False):
+                found += parities(specs[name], Context(level, seed), but=usual)
+    return found
+
+
+def print_parities(of_ops: Iterable[list[Parity]], seconds: float) -> int:
+    """The table, then each difference; 1 where there is one, else 0."""
+    found = [parity for of_op in of_ops for parity in of_op]
+    rows = [_HEAD, *[_row(parity) for parity in found]]
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(_HEAD))]
+    for row in rows:
+        print("  ".join([_aligned(*cell) for cell in zip(row, widths, _HEAD)]).rstrip())
+    wrong = [parity for parity in found if parity.failure]
+    for parity in wrong:
+        print(folded(f"{parity.op}, K34: {parity.failure}"))
+    print(_summary(found, len(wrong), seconds), flush=True)
+    return 1 if wrong else 0
+
+
+def _row(parity: Parity) -> Sequence[str]:
+    told = "the same bits" if not parity.worst else f"{parity.worst:.3g} ulp"
+    if parity.failure:
+        told = "WRONG"
+    elif not parity.calls:
+        told = f"not reached: {parity.unreached}"
+    return parity.op, parity.variant, parity.device, f"{parity.calls:,}", told
+
+
+def _aligned(cell: str, width: int, head: str) -> str:
+    space = " " * (width - cells(cell))
+    return space + cell if head == "calls" else cell + space
+
+
+def _summary(found: list[Parity], wrong: int, seconds: float) -> str:
+    ops, calls = len({parity.op for parity in found}), sum(parity.calls for parity in found)
+    unreached = sum(not parity.calls and not parity.failure for parity in found)
+    text = f"{counted(ops, 'op')}, {counted(len(found), 'variant')}, {counted(calls, 'call')}"
+    text += f", {unreached:,} not reached, {seconds:.1f} s: "
+    return text + (f"{wrong:,} wrong" if wrong else "none is wrong")

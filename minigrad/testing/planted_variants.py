@@ -1,0 +1,111 @@
+"""Wrong variants of right ops: blocks that are put together wrongly, loops that differ.
+
+The reference and its rule are right, so calls of fewer elements than the variant wants are.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..custom.variants import Variant, change
+from .plant import SINE, Plant, Rules, make, pairs, times, vectors
+from .spec import OpSpec
+
+_LEAST = 1 << 16  # elements: more than K25 compares special values among
+_BLOCK = 1 << 14
+
+
+def _in_blocks(y: np.ndarray, x: np.ndarray, most: int) -> np.ndarray:
+    """sin x a block at a time, into the flat places of y before `most`."""
+    flat, values = y.reshape(-1), x.ravel("K")
+    for start in range(0, most, _BLOCK):
+        span = slice(start, min(start + _BLOCK, most))
+        np.sin(values[span], out=flat[span])
+    return y
+
+
+def _sine(x: np.ndarray) -> np.ndarray | None:
+    return _in_blocks(np.empty(x.shape, x.dtype), x, x.size) if x.flags.c_contiguous else None
+
+
+def _sine_of_whole_blocks(x: np.ndarray) -> np.ndarray:
+    return _in_blocks(
+        np.zeros(x.shape, x.dtype), np.ascontiguousarray(x), x.size // _BLOCK * _BLOCK
+    )
+
+
+def _sine_in_memory_order(x: np.ndarray) -> np.ndarray:
+    return _in_blocks(np.empty(x.shape, x.dtype), x, x.size)
+
+
+def _largest_with_0(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0.0)
+
+
+def _where_positive(x: np.ndarray) -> np.ndarray:
+    """The comparison that a loop makes: NaN is not greater than 0."""
+    return np.where(x > 0, x, np.zeros((), x.dtype))
+
+
+def _times_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A loop over rows that takes the first of b's for each, as if b had one."""
+    return a * (b[:1] if a.ndim == b.ndim == 2 and a.shape[1:] == b.shape[1:] else b)
+
+
+def _sine_and_cosine(x: np.ndarray) -> tuple:
+    return np.sin(x), np.cos(x)
+
+
+def _sine_and_root(x: np.ndarray) -> tuple:
+    """The cosine as √(1 − sin²), which is its size alone."""
+    y = np.sin(x)
+    return y, np.sqrt(np.maximum(1 - y * y, 0))
+
+
+def _variant(
+    name: str, what: str, forward: Callable, rules: Rules, wrong: Callable, right: Callable,
+    samples: Callable, **options: Any,
+) -> Plant:  # fmt: skip
+    """An op that is right, with a wrong variant and with a right one."""
+
+    def spec(kind: str, fn: Callable) -> OpSpec:
+        entry = make(f"{name} ({kind})", forward, rules, options)
+        change(entry, (Variant(fn, "cpu", least=_LEAST),))
+
+        def reference(*xs: Any) -> Any:
+            y = forward(*xs)
+            return y[0] if isinstance(y, tuple) else y
+
+        return OpSpec(entry.name, entry, reference, samples, dtypes=("float64",))
+
+    return Plant(name, what, spec("wrong", wrong), spec("right", right))
+
+
+_ROW = {"kind": "elementwise"}
+_PRODUCT: Rules = {"a": lambda g, b: g * b, "b": lambda g, a: g * a}
+VARIANTS: list[Plant] = [
+    _variant(
+        "last block", "blocks that leave out what follows the last whole one", np.sin, SINE,
+        _sine_of_whole_blocks, _sine, vectors(5, 100), **_ROW,
+    ),
+    _variant(
+        "block of another order", "blocks of an array in Fortran order put into one of rows",
+        np.sin, SINE, _sine_in_memory_order, _sine, vectors(5, 100), **_ROW,
+    ),
+    _variant(
+        "loop without NaN", "a loop that compares, where the reference gives NaN for NaN",
+        _largest_with_0, {"x": lambda g, y: g * (y != 0)}, _where_positive, _largest_with_0,
+        vectors(5, 100), **_ROW,
+    ),
+    _variant(
+        "row of a loop", "a loop over rows that takes the first row of the second argument alone",
+        times, _PRODUCT, _times_rows, times, pairs((5, 5), ((3, 4), (3, 4))), **_ROW,
+    ),
+    _variant(
+        "residual of a loop", "a right value with a residual of the wrong sign",
+        _sine_and_cosine,
+        {"x": lambda g, x, c: g * (c if isinstance(x, np.ndarray) else np.cos(x))},
+        _sine_and_root, _sine_and_cosine, vectors(5, 100), arrays=("x",), residuals=("c",),
+    ),
+]  # fmt: skip
