@@ -24,7 +24,7 @@ READING = (
     "registry", "graph", "errors", "help", "modes", "events", "rule", "plan", "primitive",
     "versions", "backward",
 )  # fmt: skip
-BUDGETS = {"engine": 1500, "fast": 700, "courtesy": 800}  # code lines
+BUDGETS = {"engine": 1500, "fast": 2100, "courtesy": 800}  # code lines
 LONGEST = 400  # code lines of a file
 BODIES = {("engine/primitive.py", "general"): 30, ("engine/backward.py", "run"): 40}
 WALK = 500  # code lines of the bodies that the walk enters

@@ -1,4 +1,4 @@
-"""Winograd's convolution of images (ops/conv/winograd.py) with its transforms as compiled loops.
+"""Winograd's convolution of images (fast/conv/winograd.py) with its transforms as compiled loops.
 
 NumPy's form goes through memory once for each sum and copy. Here the rows that a row of tiles sees
 are brought into the first-level cache, channels last, transformed there, and written once. The sums
@@ -109,7 +109,7 @@ def _copy(y, at, x, p, n):  # type: ignore[no-untyped-def]
 @kernel
 def _pairs(x, v, start, tiles):  # type: ignore[no-untyped-def]
     """v (4, 4, n, *tiles, channels) flat = A g Aᵀ of pairs of x (n, channels, h, w); the sign of
-    the last place is left out, as in GIVEN of ops/conv/along.py.
+    the last place is left out, as in GIVEN of fast/conv/winograd_axis.py.
     """
     n, channels = x.shape[:2]
     high, wide = tiles

@@ -5,6 +5,7 @@ codegen.py         seam B: `save` and `vjp` of a plan, generated
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
+conv/              convolutions: Winograd, banded matrices, layouts, blocks
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from . import codegen, fast_call, function_quick, ownership
+from . import codegen, conv, fast_call, function_quick, ownership
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp

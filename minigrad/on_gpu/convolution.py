@@ -1,8 +1,8 @@
 """Convolution on a GPU: by cuDNN where its front end is installed, else by products.
 
-Without cuDNN the op's own forwards run, on columns of as much of the batch as a workspace holds
-(ops/conv/images.py), with cuBLAS for the products. `by_cudnn` switches, for the tests that hold one
-against the other.
+Without cuDNN columns and products by cuBLAS do it, with fast/ (fast/conv/images.py) for as much of
+the batch at a time as a workspace holds. `by_cudnn` switches, for the tests that hold one against
+the other.
 """
 
 from math import prod

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import images
+from minigrad.fast.conv import images
 from minigrad.testing import gradcheck, gradgradcheck
 
 

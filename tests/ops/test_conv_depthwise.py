@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import depthwise
+from minigrad.fast.conv import depthwise
 
 rng = np.random.default_rng(0)
 CONVOLUTIONS = [mg.conv1d, mg.conv2d, mg.conv3d]

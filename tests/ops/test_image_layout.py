@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.backends import blas
+from minigrad.fast.conv import im2col_hwnc, im2row, pointwise
 from minigrad.ops import image_layout
-from minigrad.ops.conv import gathered, pointwise, thin
 from minigrad.ops.image_layout import alike, in_rows, lies_places_first, places_first, turned
 
 
@@ -148,9 +148,9 @@ def test_any_windows_give_what_they_give_in_rows(case, first):
     exact = gradients(x)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image_layout, "RUN", 1)
-        patch.setattr(thin, "LEAST_IMAGES", 1 if first else 1 << 30)
-        patch.setattr(thin, "BLOCK_BYTES", 1)
-        patch.setattr(gathered, "BLOCK_BYTES", 1)
+        patch.setattr(im2row, "LEAST_IMAGES", 1 if first else 1 << 30)
+        patch.setattr(im2row, "BLOCK_BYTES", 1)
+        patch.setattr(im2col_hwnc, "BLOCK_BYTES", 1)
         patch.setattr(pointwise, "BLOCK", 1)
         for a, e in zip(gradients(places_first(x)), exact, strict=True):
             np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10)

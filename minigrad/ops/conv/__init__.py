@@ -1,6 +1,6 @@
-"""Convolution: primitives.py has the mathematics, images.py the layouts, calls.py the API."""
+"""Convolution: primitives.py has the mathematics, calls.py the API."""
 
-from . import calls, forms
+from . import calls
 from .calls import *
 
 __all__ = [*calls.__all__]

@@ -64,7 +64,7 @@ WINDOWS = [
 ]
 VOLUMES = Windows((1, 2, 2), (1, 1, 1), ((0, 0), (1, 0), (0, 0)), (1, 1, 1))
 
-# Sizes from which convolutions take other forms (ops/conv/), none of which has two axes alike.
+# Sizes from which convolutions take other forms (fast/conv/), none of which has two axes alike.
 LARGE = [
     (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
     (((7, 36, 11, 10), (36, 36, 3, 3), (36,)), {"padding": ((1, 0), (0, 2))}),  # in pieces

@@ -7,7 +7,7 @@ from ..spec import ErrorSample, register_op
 from .conv import _ZEROS, _conv_dx
 from .forms import COMPLEX, in_both_orders, of_several
 
-# Sizes from which they take other forms (ops/conv/), none of which has two axes alike.
+# Sizes from which they take other forms (fast/conv/), none of which has two axes alike.
 LARGE = [
     (((16, 16, 8, 7), (16, 16, 4, 5), (16,)), {"stride": 2, "padding": 1}),  # phases
     (((32, 16, 5, 6), (16, 16, 4, 3)), {"stride": (2, 1), "padding": ((1, 0), (1, 0)),

@@ -1,4 +1,4 @@
-"""Winograd's transforms along one axis of a piece (tiles.py): y = T x, entries of T being 0 and ±1.
+"""Winograd's transforms along one axis of a piece (winograd_tiles.py): y = T x, with T of 0 and ±1.
 
 x has 2 or 4 positions along the axis, each a contiguous run of all images and channels there.
 Written with NumPy's sums a transform is about four calls, each of which reads and writes whole
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...backends import blas
-from ..blocks import Steps
+from ...ops.blocks import Steps
 
 
 def at_axis(axis: int, index: Any) -> tuple:

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import on_threads, scratch
-from ..image_layout import pays, places
-from ..small_products import multiply
-from ..windows import Windows
-from .gathered import image_blocks, window_rows
-from .tiles import all_finite
+from ...ops.blocks import on_threads, scratch
+from ...ops.image_layout import pays, places
+from ...ops.small_products import multiply
+from ...ops.windows import Windows
+from .im2col_hwnc import image_blocks, window_rows
+from .winograd_tiles import all_finite
 
 # How many times its places a kernel may have with the zeros that make it whole phases: of 3 × 3
 # with stride 2 it would be 1.8 times, and cost what is saved.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ..blocks import on_threads
-from ..windows import IDLE, Windows, compiled_kernels
+from ...ops.blocks import on_threads
+from ...ops.windows import IDLE, Windows, compiled_kernels
 from .images import (
     Images,
     beside,
@@ -27,7 +27,7 @@ from .images import (
     transposed_weight,
     transposed_windows,
 )
-from .tiles import all_finite
+from .winograd_tiles import all_finite
 
 # How many times as many columns windows of all axes must be for the second way to pay. Times of
 # 16×32×56×56, kernel 5 × 5, ms on one thread and two: to 8 channels 14.1 → 8.8 and 8.1 → 5.4, to 32

@@ -12,9 +12,9 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.pool import share
-from ..blocks import long_runs, scratch, spans
-from ..shifts import Shifts, Views
-from ..windows import Windows
+from ...ops.blocks import long_runs, scratch, spans
+from ...ops.shifts import Shifts, Views
+from ...ops.windows import Windows
 from .images import images_at_once
 
 # Elements of the padded images that a thread works on at a time, many of them: a piece is some

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.backends import blas
+from minigrad.fast.conv import winograd, winograd_tiles
 from minigrad.ops import image_layout
 from minigrad.ops.blocks import scratch
-from minigrad.ops.conv import primitives, tiles, winograd
+from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 
@@ -43,7 +44,7 @@ def small(**limits) -> Iterator[None]:
     least = {"AXES": (1, 2, 3), "LEAST_CHANNELS": 1, "LEAST_TILES": 1, "LEAST_PRODUCTS": 1}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ({**least, "MOST_PRODUCTS": 9.0} | limits).items():
-            patch.setattr(winograd if hasattr(winograd, name) else tiles, name, value)
+            patch.setattr(winograd if hasattr(winograd, name) else winograd_tiles, name, value)
         yield
 
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import on_threads, scratch, spans
-from ..small_products import SHORT, multiply
-from ..windows import Windows, every, inside
+from ...ops.blocks import on_threads, scratch, spans
+from ...ops.small_products import SHORT, multiply
+from ...ops.windows import Windows, every, inside
 from .images import mirrored
 
 BLOCK_BYTES = 2 << 20  # of columns at a time

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.ops.conv import tiles, winograd
+from minigrad.fast.conv import winograd, winograd_tiles
 from minigrad.ops.windows import use_compiled, windows
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
@@ -84,9 +84,9 @@ def test_images_that_are_not_finite_are_left_to_the_direct_form(value):
 
 def test_they_are_used_while_the_switch_is_on_and_no_longer():
     with mg.accelerate(process=False):
-        assert tiles.transforms(np.ones((2, 2, 4, 4))) is compiled.transforms
-        assert tiles.transforms(np.ones((2, 2, 4, 4, 4))) is tiles._channels_first
-    assert tiles.transforms(np.ones((2, 2, 4, 4))) is tiles._channels_first
+        assert winograd_tiles.transforms(np.ones((2, 2, 4, 4))) is compiled.transforms
+        assert winograd_tiles.transforms(np.ones((2, 2, 4, 4, 4))) is winograd_tiles._channels_first
+    assert winograd_tiles.transforms(np.ones((2, 2, 4, 4))) is winograd_tiles._channels_first
 
 
 def test_a_result_does_not_depend_on_the_number_of_threads():

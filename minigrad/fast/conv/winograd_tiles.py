@@ -1,7 +1,7 @@
 """The transforms of Winograd's convolution (winograd.py), on plain arrays, piece by piece.
 
 Each is a few sums of long contiguous runs. A run is all images and channels of a piece at one
-pixel. Images that are places first (../image_layout.py) have this order already, and their tiles
+pixel. Images that are places first (ops/image_layout.py) have this order already, and their tiles
 are views. Others are copied into it, with the last axis split into even and odd pixels: runs of few
 images are short, and so one position of all tiles is one longer run.
 """
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends import blas
-from .. import image_layout
-from ..blocks import Steps, scratch, spans
-from ..image_layout import ALIGNED, GAP, lies_places_first, places
-from ..windows import compiled_kernels
-from .along import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
+from ...ops import image_layout
+from ...ops.blocks import Steps, scratch, spans
+from ...ops.image_layout import ALIGNED, GAP, lies_places_first, places
+from ...ops.windows import compiled_kernels
+from .winograd_axis import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
 # Bytes of transformed tiles at a time, in and out. Milliseconds of the value and both gradients of
 # images places first, with 1.5, 2, 3, 4, 6, 9 MB on two threads: 32×16×32×32 → 16 7.7, 5.1, 4.5,

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minigrad.backends import blas
-from minigrad.ops.conv import along
-from minigrad.ops.conv.along import GIVEN, OVERLAPS, RESULTS, SEEN
+from minigrad.fast.conv import winograd_axis
+from minigrad.fast.conv.winograd_axis import GIVEN, OVERLAPS, RESULTS, SEEN
 
 TRANSFORMS = [SEEN, GIVEN, RESULTS, OVERLAPS]
 
@@ -56,7 +56,7 @@ def test_where_the_products_are_used_they_have_the_bits_of_the_sums(transform, m
 
 def test_a_tile_sees_the_places_from_twice_its_number_on():
     x = np.arange(2 * 10 * 3).reshape(2, 10, 3)
-    seen = along.seen_by_tiles(x, 0, 1, seen=4, tiles=4)
+    seen = winograd_axis.seen_by_tiles(x, 0, 1, seen=4, tiles=4)
     assert seen.shape == (4, 2, 4, 3)
     for place in range(4):
         np.testing.assert_array_equal(seen[place], x[:, place : place + 7 : 2])
@@ -64,5 +64,5 @@ def test_a_tile_sees_the_places_from_twice_its_number_on():
 
 def test_runs_that_a_small_kernel_does_not_take_are_summed(monkeypatch):
     monkeypatch.setattr(blas, "packs_no_small_factors", lambda: True)
-    assert along.by_products(np.empty((4, blas.FEW // 16), np.float32))
-    assert not along.by_products(np.empty((4, blas.FEW // 16 + 1), np.float32))
+    assert winograd_axis.by_products(np.empty((4, blas.FEW // 16), np.float32))
+    assert not winograd_axis.by_products(np.empty((4, blas.FEW // 16 + 1), np.float32))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import banded, depthwise, primitives
+from minigrad.fast.conv import banded, depthwise
+from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
 KERNELS = {2: (3, 2), 3: (2, 1, 3)}

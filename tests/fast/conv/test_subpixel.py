@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import phases, primitives
+from minigrad.fast.conv import subpixel
+from minigrad.ops.conv import primitives
 from minigrad.ops.image_layout import lies_places_first, places_first
 from minigrad.ops.windows import windows
 
@@ -29,9 +30,9 @@ CASES = {
 @pytest.fixture
 def always(monkeypatch):
     """Also where the kernel needs many zeros; the calls of this form."""
-    monkeypatch.setattr(phases, "MOST_ZEROS", 100)
-    calls, plain = [], phases.transposed
-    monkeypatch.setattr(phases, "transposed", lambda *args: (calls.append(1), plain(*args)))
+    monkeypatch.setattr(subpixel, "MOST_ZEROS", 100)
+    calls, plain = [], subpixel.transposed
+    monkeypatch.setattr(subpixel, "transposed", lambda *args: (calls.append(1), plain(*args)))
     return calls
 
 
@@ -57,7 +58,7 @@ def test_it_is_the_sum_over_the_windows(case, turn, always, monkeypatch):
     found = primitives.conv_dx(turn(a), w, size=size, how=how)
     assert always == [1] and found.shape == (N, CHANNELS, *size)
     assert lies_places_first(found) if turn is places_first else found.flags.c_contiguous
-    monkeypatch.setattr(phases, "suits", lambda *_: False)
+    monkeypatch.setattr(subpixel, "suits", lambda *_: False)
     expected = primitives.conv_dx(a, w, size=size, how=how)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -65,7 +66,7 @@ def test_it_is_the_sum_over_the_windows(case, turn, always, monkeypatch):
 def test_some_images_at_a_time_give_the_whole(always, monkeypatch):
     a, w, how, size = drawn("4 × 4, 2", np.float32)
     whole = primitives.conv_dx(a, w, size=size, how=how)
-    monkeypatch.setattr("minigrad.ops.conv.gathered.BLOCK_BYTES", 1)
+    monkeypatch.setattr("minigrad.fast.conv.im2col_hwnc.BLOCK_BYTES", 1)
     parts = primitives.conv_dx(a, w, size=size, how=how)
     np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
 
@@ -83,13 +84,13 @@ def test_some_images_at_a_time_give_the_whole(always, monkeypatch):
 def test_it_is_for_many_images_and_kernels_of_nearly_whole_phases(kernel, stride, images, takes):
     how = windows("conv", kernel, stride)
     a, w = np.ones((images, 8, 5, 5)), np.ones((8, 8, *kernel))
-    assert phases.suits(how, 1, a, 8, w) == takes
+    assert subpixel.suits(how, 1, a, 8, w) == takes
 
 
 def test_an_infinite_entry_shows_where_its_window_is_alone():
     kernel, stride = (5, 3), (3, 1)  # the first axis is filled up to two whole phases
     a, w = np.ones((64, 8, 5, 5)), np.ones((8, 8, *kernel))
-    assert phases.suits(windows("conv", kernel, stride), 1, a, 8, w)
+    assert subpixel.suits(windows("conv", kernel, stride), 1, a, 8, w)
     a[3, 2, 1, 1] = np.inf
     y = mg.conv_transpose2d(a, w, None, stride)
     rows, columns = slice(3, 8), slice(1, 4)

@@ -1,7 +1,7 @@
 """The forms of conv, conv_dx and conv_dw that are quicker than columns of the whole batch.
 
 They are variants of the ops. A call asks them in the order of this file, and the first that suits
-it computes it. Each gives the layout in memory that it makes best (../image_layout.py).
+it computes it. Each gives the layout in memory that it makes best (ops/image_layout.py).
 
 widened          two dtypes, or 16 bits: in the dtype that BLAS multiplies, by one of the others
 banded           one kernel per channel, short rows or large kernels: banded matrices
@@ -23,12 +23,22 @@ import numpy as np
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ...custom.variants import Variant, add
-from ..image_layout import empty, in_rows, pays, places_first, turned
-from ..windows import Windows
-from . import banded, depthwise, direct, gathered, phases, pointwise, scattered, thin, winograd
+from ...ops.conv.primitives import conv, conv_dw, conv_dx, widened
+from ...ops.image_layout import empty, in_rows, pays, places_first, turned
+from ...ops.windows import Windows
+from . import (
+    banded,
+    depthwise,
+    im2col,
+    im2col_hwnc,
+    im2row,
+    pointwise,
+    strided_scatter,
+    subpixel,
+    winograd,
+)
 from .images import beside, mirrored
-from .primitives import conv, conv_dw, conv_dx, widened
-from .tiles import all_finite
+from .winograd_tiles import all_finite
 
 _forms: list[tuple[Any, Variant]] = []
 
@@ -101,7 +111,7 @@ def winograd_conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 
     left = winograd.forward(x, w, b, how, y)
     if left:
         y = in_rows(y)
-        direct.forward(x, w, b, how, groups, y, left)
+        im2col.forward(x, w, b, how, groups, y, left)
     return y
 
 
@@ -125,9 +135,9 @@ def _places_first(which: Any, name: str) -> None:
         return y
 
 
-_places_first(thin, "im2row")
+_places_first(im2row, "im2row")
 _places_first(pointwise, "pointwise")
-_places_first(gathered, "im2col HWNC")
+_places_first(im2col_hwnc, "im2col HWNC")
 
 
 @form(conv, "im2col", on="cuda")
@@ -135,7 +145,7 @@ _places_first(gathered, "im2col HWNC")
 def blocked_conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any:
     (x, w), dtype = widened(x, w)  # on a GPU none has widened them before
     y = array_module(x).empty(_shape(x, w, how), x.dtype)
-    direct.forward(in_rows(x), w, b, how, groups, y)
+    im2col.forward(in_rows(x), w, b, how, groups, y)
     return y.astype(dtype, copy=False)
 
 
@@ -181,7 +191,7 @@ def winograd_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -
     left = winograd.transposed(a, w, how, y)
     if left:
         y = in_rows(y)
-        direct.transposed(a, w, how, groups, y, left)
+        im2col.transposed(a, w, how, groups, y, left)
     return y
 
 
@@ -199,14 +209,14 @@ def _places_first_dx(which: Any, name: str) -> None:
 
 
 _places_first_dx(pointwise, "pointwise")
-_places_first_dx(phases, "sub-pixel")
-_places_first_dx(gathered, "im2col HWNC")
+_places_first_dx(subpixel, "sub-pixel")
+_places_first_dx(im2col_hwnc, "im2col HWNC")
 
 
-@form(conv_dx, "strided scatter", lambda a, w, *, how, **_: scattered.suits(how, a))
+@form(conv_dx, "strided scatter", lambda a, w, *, how, **_: strided_scatter.suits(how, a))
 def scattered_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
     y = np.empty(_shape_dx(a, w, size, groups), a.dtype)
-    scattered.transposed(in_rows(a), w, how, groups, y)
+    strided_scatter.transposed(in_rows(a), w, how, groups, y)
     return y
 
 
@@ -215,7 +225,7 @@ def scattered_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) 
 def blocked_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
     (a, w), dtype = widened(a, w)
     y = array_module(a).empty(_shape_dx(a, w, size, groups), a.dtype)
-    direct.transposed(in_rows(a), w, how, groups, y)
+    im2col.transposed(in_rows(a), w, how, groups, y)
     return y.astype(dtype, copy=False)
 
 
@@ -253,8 +263,8 @@ def winograd_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
     if pays(len(x), a.shape[1], x.shape[1]):
         a, x = places_first(a), places_first(x)
     y = winograd.of_weight(a, x, how)  # None where that is not finite
-    if y is None and gathered.suits(how, groups, x, a.shape[1], a):  # as they lie by now
-        return gathered.of_weight(a, x, how)
+    if y is None and im2col_hwnc.suits(how, groups, x, a.shape[1], a):  # as they lie by now
+        return im2col_hwnc.of_weight(a, x, how)
     return y
 
 
@@ -269,16 +279,16 @@ def _places_first_dw(which: Any, name: str) -> None:
         return which.of_weight(a, x, how).reshape(_shape_dw(a, x, how, groups))
 
 
-_places_first_dw(thin, "im2row")
+_places_first_dw(im2row, "im2row")
 _places_first_dw(pointwise, "pointwise")
-_places_first_dw(gathered, "im2col HWNC")
+_places_first_dw(im2col_hwnc, "im2col HWNC")
 
 
 @form(conv_dw, "im2col", on="cuda")
 @form(conv_dw, "im2col")
 def blocked_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
     (a, x), dtype = widened(a, x)
-    y = direct.of_weight(in_rows(a), in_rows(x), how, groups)
+    y = im2col.of_weight(in_rows(a), in_rows(x), how, groups)
     return y.reshape(_shape_dw(a, x, how, groups)).astype(dtype, copy=False)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import direct, primitives
+from minigrad.fast.conv import im2col
+from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
 torch = pytest.importorskip("torch", reason="PyTorch is the reference")
@@ -36,7 +37,7 @@ def drawn(case):
 def way(request, monkeypatch):
     if request.param != "as it pays":
         second = request.param == "of both"
-        monkeypatch.setattr(direct, "_second_pays", lambda *_: second)
+        monkeypatch.setattr(im2col, "_second_pays", lambda *_: second)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -68,9 +69,9 @@ def test_complex_images_have_the_gradients_of_their_parts(way):
 
 def test_the_second_way_is_taken_where_it_makes_fewer_columns():
     five = windows("conv2d", (5, 5), padding=2)
-    assert direct._second_pays(five, 64, 64, direct.WORTH_ADDING)
-    assert not direct._second_pays(five, 8, 32, direct.WORTH_ADDING)
-    assert not direct._second_pays(windows("conv2d", (1, 1)), 64, 64, direct.WORTH_COPYING)
+    assert im2col._second_pays(five, 64, 64, im2col.WORTH_ADDING)
+    assert not im2col._second_pays(five, 8, 32, im2col.WORTH_ADDING)
+    assert not im2col._second_pays(windows("conv2d", (1, 1)), 64, 64, im2col.WORTH_COPYING)
 
 
 def test_every_block_of_images_has_its_part_in_the_weights_gradient(monkeypatch, way):
@@ -78,7 +79,7 @@ def test_every_block_of_images_has_its_part_in_the_weights_gradient(monkeypatch,
     how = windows("conv2d", (5, 5), **options)
     a = np.random.default_rng(2).normal(size=(3, 8, 12, 13))
     whole = primitives.conv_dw(a, arrays[0], how=how)
-    monkeypatch.setattr("minigrad.ops.conv.images.BLOCK_BYTES", 1)  # an image at a time
+    monkeypatch.setattr("minigrad.fast.conv.images.BLOCK_BYTES", 1)  # an image at a time
     np.testing.assert_allclose(primitives.conv_dw(a, arrays[0], how=how), whole, rtol=1e-12)
 
 
@@ -98,10 +99,10 @@ def test_what_is_not_finite_is_multiplied_by_the_zeros_it_always_was(which, monk
         )
 
     with np.errstate(invalid="ignore"):
-        monkeypatch.setattr(direct, "_either_way", lambda *_: None)
+        monkeypatch.setattr(im2col, "_either_way", lambda *_: None)
         expected = three()
         monkeypatch.undo()
         for second in (False, True):
-            monkeypatch.setattr(direct, "_second_pays", lambda *_, second=second: second)
+            monkeypatch.setattr(im2col, "_second_pays", lambda *_, second=second: second)
             for found, other in zip(three(), expected, strict=True):
                 np.testing.assert_allclose(found, other, rtol=1e-12, atol=1e-12)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ..blocks import scratch, spans
-from ..small_products import multiply
-from ..windows import IDLE, Windows, columns, fold
+from ...ops.blocks import scratch, spans
+from ...ops.small_products import multiply
+from ...ops.windows import IDLE, Windows, columns, fold
 
 BLOCK_BYTES = 2 << 20  # of columns made at a time by each thread; best of 0.5, 1, 2, 4, 6 MB
 BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle

@@ -2,8 +2,8 @@
 
 A matrix product gives the contributions of each window; then every entry is added to the pixel it
 came from. Along an image's rows those are runs of `out` entries, `stride` pixels apart: too short
-for NumPy's loops. So the image is split into phases, as in ../shifts.py, in which the contributions
-of all windows from one kernel position are contiguous; the phases are put together at the end.
+for NumPy's loops. So the image is split into phases (ops/shifts.py), in which the contributions of
+all windows from one kernel position are contiguous; the phases are put together at the end.
 """
 
 from math import prod
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import on_threads, scratch
-from ..shifts import Shifts
-from ..small_products import multiply
-from ..windows import Windows, compiled_kernels
+from ...ops.blocks import on_threads, scratch
+from ...ops.shifts import Shifts
+from ...ops.small_products import multiply
+from ...ops.windows import Windows, compiled_kernels
 from .images import FEW_WINDOWS, blocks
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import Steps, on_threads, scratch, single, spans, take_steps
-from ..image_layout import ALIGNED, GAP, pays, places, places_first
-from ..small_products import add_product, product_steps
-from ..windows import Windows, every, inside
+from ...ops.blocks import Steps, on_threads, scratch, single, spans, take_steps
+from ...ops.image_layout import ALIGNED, GAP, pays, places, places_first
+from ...ops.small_products import add_product, product_steps
+from ...ops.windows import Windows, every, inside
 from .images import lanes
 
 BLOCK_BYTES = 3 << 20  # of columns at a time

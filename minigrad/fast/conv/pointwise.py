@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import BLOCK, on_threads, spans
-from ..image_layout import places, places_first
-from ..small_products import add_product, multiply
-from ..windows import IDLE, Windows
-from . import gathered
+from ...ops.blocks import BLOCK, on_threads, spans
+from ...ops.image_layout import places, places_first
+from ...ops.small_products import add_product, multiply
+from ...ops.windows import IDLE, Windows
+from . import im2col_hwnc
 from .images import lanes
 
 
 def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
-    """Whether each window is one place, and `gathered` would take these images."""
-    return all(axis == IDLE for axis in how.axes()) and gathered.suits(
+    """Whether each window is one place, and `im2col_hwnc` would take these images."""
+    return all(axis == IDLE for axis in how.axes()) and im2col_hwnc.suits(
         how, groups, x, outputs, *others
     )
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import on_threads, scratch, spans
-from ..image_layout import lies_places_first, pays, places, places_first, turned
-from ..small_products import add_product, multiply
-from ..windows import Windows, every, inside
+from ...ops.blocks import on_threads, scratch, spans
+from ...ops.image_layout import lies_places_first, pays, places, places_first, turned
+from ...ops.small_products import add_product, multiply
+from ...ops.windows import Windows, every, inside
 from .images import images_at_once, lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.conv import scattered
+from minigrad.fast.conv import strided_scatter
 from minigrad.ops.conv.primitives import conv, conv_dx
 from minigrad.ops.windows import Windows
 
@@ -33,9 +33,9 @@ def test_phase_by_phase_is_window_by_window(case, dtype, groups, extra, monkeypa
         (n - 1) * stride + dilation * (kernel - 1) + 1 - sum(pad) + extra
         for n, (kernel, stride, pad, dilation) in zip(shape[2:], how.axes(), strict=True)
     )
-    assert scattered.suits(how, a)
+    assert strided_scatter.suits(how, a)
     y = conv_dx(a, w, size=size, how=how, groups=groups)
-    monkeypatch.setattr(scattered, "suits", lambda *args: False)
+    monkeypatch.setattr(strided_scatter, "suits", lambda *args: False)
     other = conv_dx(a, w, size=size, how=how, groups=groups)
     rtol = 1e-5 if dtype == np.float32 else 1e-12
     np.testing.assert_allclose(y, other, rtol=rtol, atol=rtol * np.abs(other).max())
@@ -57,6 +57,6 @@ def test_it_is_the_transpose_of_conv(case):
 def test_compiled_loops_do_it_their_own_way():
     numba = pytest.importorskip("numba")
     how, shape = CASES["as in upsampling nets"]
-    assert numba and scattered.suits(how, np.ones(shape))
+    assert numba and strided_scatter.suits(how, np.ones(shape))
     with mg.accelerate(process=False):
-        assert not scattered.suits(how, np.ones(shape))
+        assert not strided_scatter.suits(how, np.ones(shape))

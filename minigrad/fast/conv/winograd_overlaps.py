@@ -7,9 +7,9 @@ gradient of a transformed tile, the gradient of its pixels is
 
 The last two pixels are the first two of the next tile: they are added there. Along several axes
 this is done one axis after the other, the first axis last. There a piece ends in the middle of an
-image (tiles.py), and its last two rows are the first of the next piece: they are kept in an array
-of their own, and added when all pieces are done, so no two threads write to the same memory and the
-order of the sums is always the same.
+image (winograd_tiles.py), and its last two rows are the first of the next piece: they are kept in
+an array of their own, and added when all pieces are done, so no two threads write to the same
+memory and the order of the sums is always the same.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import Steps, scratch
-from ..image_layout import places
-from .along import OVERLAPS, at_axis, by_products
-from .tiles import Piece, finite, tiles_of
+from ...ops.blocks import Steps, scratch
+from ...ops.image_layout import places
+from .winograd_axis import OVERLAPS, at_axis, by_products
+from .winograd_tiles import Piece, finite, tiles_of
 
 
 class _Terms(NamedTuple):

@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 
 from ...backends import blas
-from ..blocks import Steps, on_threads, scratch, spans, take_steps
-from ..image_layout import lies_places_first
-from ..small_products import SHORT, product_steps
-from ..windows import Windows
+from ...ops.blocks import Steps, on_threads, scratch, spans, take_steps
+from ...ops.image_layout import lies_places_first
+from ...ops.small_products import SHORT, product_steps
+from ...ops.windows import Windows
 from .images import lanes
-from .overlaps import Overlaps
-from .tiles import Piece, finite, pieces, tiles_of, transforms
+from .winograd_overlaps import Overlaps
+from .winograd_tiles import Piece, finite, pieces, tiles_of, transforms
 
 # Where it pays, as the direct form's time: 16 channels take 0.7 to 1.0, 8 → 32 1.4, 3 → 32 2.8; 64
 # channels of 64 tiles 0.9 to 1.05, of 128 tiles 0.66 to 0.8; 16 channels of 256 tiles 1.0, of 512
@@ -54,7 +54,7 @@ MOST_PRODUCTS = 0.8  # of the direct form's, since tiles may reach far over a sm
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 # For 1, 2, 3 axes: (4, 4, ...) × (3, 3, ...). Of the weight; and of its gradient, where the last of
-# four carries the sign that GIVEN (along.py) leaves out.
+# four carries the sign that GIVEN (winograd_axis.py) leaves out.
 OF_WEIGHT = [reduce(np.kron, [G] * n) for n in (1, 2, 3)]
 OF_GRADIENT = [reduce(np.kron, [G * [[1], [1], [1], [-1]]] * n) for n in (1, 2, 3)]
 
