@@ -41,6 +41,12 @@ def pytest_cmdline_main(config):
         os.execve(sys.executable, arguments, {**os.environ, "MINIGRAD_PLAIN": "1"})
 
 
+def pytest_ignore_collect(collection_path):
+    """Without a layer its folder of tests is not imported: that would install the layer."""
+    parts = collection_path.relative_to(HERE).parts if collection_path.is_relative_to(HERE) else ()
+    return True if PLAIN and parts[:1] in [(layer,) for layer in LAYERS] else None
+
+
 def pytest_collection_modifyitems(items):
     """Tests in a layer's folder are of that layer; without it they are skipped."""
     for item in items:
