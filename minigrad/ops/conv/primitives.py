@@ -73,8 +73,7 @@ def conv_dx(a, w, *, size, how, groups=1):
     (a, w), dtype = widened(a, w)
     y = weight_matrix(w, groups).swapaxes(1, 2) @ pixel_matrix(a, groups)
     y = y.reshape((groups, w.shape[1], *how.kernel, len(a), *a.shape[2:]))
-    y = as_images(fold(y, how, size, at=2))
-    return y.astype(dtype)  # always a copy: `fold` may have left it in scratch memory
+    return as_images(fold(y, how, size, at=2)).astype(dtype, copy=False)
 
 
 @conv_dx.vjp("a")
@@ -132,8 +131,8 @@ def by_group(x: Any, groups: int) -> Any:
 
 
 def as_images(x: Any) -> Any:
-    """The inverse of `by_group`: (N, C, *size), in rows."""
-    x = x.transpose((2, 0, 1, *range(3, x.ndim)))
+    """The inverse of `by_group`, a new array in C order: (N, C, *size)."""
+    x = x.transpose((2, 0, 1, *range(3, x.ndim))).copy()
     return x.reshape((len(x), x.shape[1] * x.shape[2], *x.shape[3:]))
 
 
