@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.fast.conv import images
 from minigrad.testing import gradcheck, gradgradcheck
 
 
@@ -23,11 +22,9 @@ SIZES = {1: (9,), 2: (9, 8), 3: (5, 6, 7)}
 KERNELS = {1: (3,), 2: (3, 2), 3: (2, 3, 2)}
 
 
-@pytest.mark.parametrize("few_windows", [0, 1000], ids=["one by one", "merged"])
 @pytest.mark.parametrize("dims", [1, 2, 3])
-def test_values_and_gradients_are_pytorchs(dims, few_windows, monkeypatch):
+def test_values_and_gradients_are_pytorchs(dims):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(images, "FEW_WINDOWS", few_windows)
     ours = getattr(mg, f"conv{dims}d")
     theirs = getattr(torch.nn.functional, f"conv{dims}d")
     compared = 0
@@ -101,20 +98,6 @@ def test_third_order_of_a_cubic_in_the_weight():
     for _ in range(3):
         y = mg.grad(y, w, create_graph=True).sum()
     np.testing.assert_allclose(y.item(), 6 * (x**3).sum(), rtol=1e-12)
-
-
-def test_blocks_of_the_batch_give_the_same_result(monkeypatch):
-    x, w = leaf(rand(7, 3, 12, 12)), leaf(rand(4, 3, 3, 3, seed=1))
-    g = rand(7, 4, 12, 12, seed=2)
-
-    def run():
-        y = mg.conv2d(x, w, padding=1)
-        return [y.numpy(), *(c.numpy() for c in mg.grad(y, [x, w], g))]
-
-    whole = run()
-    monkeypatch.setattr(images, "BLOCK_BYTES", 1)
-    for a, b in zip(run(), whole, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
 def test_only_wanted_gradients_are_computed_and_saved():

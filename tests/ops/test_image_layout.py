@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.backends import blas
-from minigrad.fast.conv import im2col_hwnc, im2row, pointwise
-from minigrad.ops import image_layout
 from minigrad.ops.image_layout import alike, in_rows, lies_places_first, places_first, turned
 
 
@@ -28,16 +26,19 @@ def conv(channels, *kernel, **options):
     return lambda x: mg.conv2d(x, w, rand(20, seed=4), **options)
 
 
-TURNED = {  # functions whose results lie as their arguments do
-    "relu": mg.relu,
-    "gelu": mg.gelu,
-    "a sum": lambda x: x + x * 2,
-    "a bias": lambda x: x + WEIGHT.reshape(1, -1, 1, 1),
+CONVOLUTIONS = {
     "3 × 3": conv(24, 3, 3, padding=1),
     "3 × 3, stride 2": conv(24, 3, 3, stride=2, padding=1),
     "4 × 2, dilated": conv(24, 4, 2, padding=((3, 1), (0, 2)), dilation=(1, 3)),
     "1 × 1": conv(24, 1, 1),
     "1 × 1, stride 2": conv(24, 1, 1, stride=2),
+}
+TURNED = {  # functions whose results lie as their arguments do
+    **CONVOLUTIONS,
+    "relu": mg.relu,
+    "gelu": mg.gelu,
+    "a sum": lambda x: x + x * 2,
+    "a bias": lambda x: x + WEIGHT.reshape(1, -1, 1, 1),
     "max_pool": lambda x: mg.max_pool2d(x, 2),
     "max_pool, overlapping": lambda x: mg.max_pool2d(x, 3, stride=2, padding=1),
     "max_pool that covers": lambda x: mg.max_pool2d(x, (3, 2)),
@@ -91,12 +92,18 @@ def test_some_of_the_images_give_what_they_give_in_rows(name, size):
             np.testing.assert_allclose(ours, exact, rtol=1e-5, atol=2e-5 * abs(exact).max())
 
 
-@pytest.mark.parametrize("name", TURNED)
+def of_fast(name):
+    """In plain mode a convolution's results lie in rows."""
+    return pytest.param(name, marks=[pytest.mark.layer("fast")] if name in CONVOLUTIONS else [])
+
+
+@pytest.mark.parametrize("name", map(of_fast, TURNED))
 def test_the_order_goes_through_forward_and_back(name):
     y, gx = value_and_gradient(TURNED[name], places_first(rand(*IMAGES)))
     assert turned(y) and turned(gx)
 
 
+@pytest.mark.layer("fast")
 def test_many_images_come_out_of_a_first_layer_places_first():
     y = mg.conv2d(mg.tensor(rand(32, 3, 12, 12)), rand(16, 3, 3, 3), padding=1)
     assert lies_places_first(y.numpy()) and turned(y.numpy())
@@ -112,48 +119,6 @@ def test_inside_accelerate_results_lie_in_rows():
     with mg.accelerate(process=False):
         y = mg.conv2d(mg.tensor(rand(32, 16, 12, 12)), rand(16, 16, 3, 3), padding=1)
     assert y.numpy().flags.c_contiguous
-
-
-# -- the forms beside the direct one ---------------------------------------------------------------
-
-
-@st.composite
-def convolutions(draw):
-    """(x, w, b, options) with one to three spatial axes."""
-    dims = draw(st.integers(1, 3))
-    kernel = [draw(st.integers(1, 3)) for _ in range(dims)]
-    options = {
-        "stride": tuple(draw(st.integers(1, 3)) for _ in range(dims)),
-        "dilation": tuple(draw(st.integers(1, 2)) for _ in range(dims)),
-        "padding": tuple((draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(dims)),
-    }
-    size = [draw(st.integers(5, 7)) for _ in range(dims)]
-    n, c, o = draw(st.integers(2, 20)), draw(st.integers(2, 6)), draw(st.integers(1, 6))
-    shapes = (n, c, *size), (o, c, *kernel), (o,)
-    return (*(rand(*s, seed=k, dtype=np.float64) for k, s in enumerate(shapes)), options)
-
-
-@given(convolutions(), st.booleans())
-@settings(max_examples=150)
-def test_any_windows_give_what_they_give_in_rows(case, first):
-    x, w, b, options = case
-    fn = {3: mg.conv1d, 4: mg.conv2d, 5: mg.conv3d}[x.ndim]
-
-    def gradients(x):
-        leaves = [mg.tensor(a, requires_grad=True) for a in (x, w, b)]
-        y = fn(*leaves, **options)
-        g = rand(*y.shape, seed=9, dtype=np.float64)
-        return y.numpy(), *[a.numpy() for a in mg.grad(y, leaves, mg.tensor(g))]
-
-    exact = gradients(x)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image_layout, "RUN", 1)
-        patch.setattr(im2row, "LEAST_IMAGES", 1 if first else 1 << 30)
-        patch.setattr(im2row, "BLOCK_BYTES", 1)
-        patch.setattr(im2col_hwnc, "BLOCK_BYTES", 1)
-        patch.setattr(pointwise, "BLOCK", 1)
-        for a, e in zip(gradients(places_first(x)), exact, strict=True):
-            np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10)
 
 
 # -- the same bits ---------------------------------------------------------------------------------
@@ -234,6 +199,7 @@ def test_images_are_turned_and_turned_back(size):
     assert in_rows(y).tobytes() == x.tobytes()
 
 
+@pytest.mark.layer("fast")
 def test_a_reshape_that_can_be_a_view_is_one():
     x = mg.conv2d(mg.tensor(rand(32, 16, 8, 8)), rand(16, 16, 3, 3), padding=1)
     assert turned(x.numpy())
