@@ -1,4 +1,4 @@
-"""One place for what NumPy answers differently for bfloat16 than for its own types."""
+"""What NumPy answers differently for bfloat16 than for its own types."""
 
 import functools
 import inspect
@@ -124,14 +124,14 @@ def plain_floats(fn: Callable) -> Callable:
     if not any(kind in floats for kind in getattr(fn, "__annotations__", {}).values()):
         return fn  # most are such, and to read a signature takes longer than to make the function
     parameters = inspect.signature(fn).parameters.values()
-    places = {i: p.name for i, p in enumerate(parameters) if p.annotation in floats}
+    positions = {i: p.name for i, p in enumerate(parameters) if p.annotation in floats}
 
     @functools.wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _NUMPYS.isdisjoint(map(type, args)):
-            args = tuple([plain_number(x) if i in places else x for i, x in enumerate(args)])
+            args = tuple([plain_number(x) if i in positions else x for i, x in enumerate(args)])
         if kwargs and not _NUMPYS.isdisjoint(map(type, kwargs.values())):
-            named = places.values()
+            named = positions.values()
             kwargs = {key: plain_number(x) if key in named else x for key, x in kwargs.items()}
         return fn(*args, **kwargs)
 

@@ -6,7 +6,7 @@
 
 The caller always takes part and never waits for a helper that has not begun, so a busy or slow
 helper delays nothing. What is called from inside shared work runs where it is: threads do not
-multiply. As long as pieces write to separate places it makes no difference which thread does which
+multiply. As long as pieces write to separate memory it makes no difference which thread does which
 piece, so results do not depend on the number of threads.
 
 Helpers are started at first use, are gone in a forked child (which starts its own), and end with
@@ -30,7 +30,7 @@ from . import processors
 from .device import device_here
 from .leaving import ended_by
 from .locks import Lock
-from .processors import Places
+from .processors import ThreadAffinity
 from .threads import Local
 
 LIMIT = 64  # helpers, however many are asked for
@@ -138,7 +138,7 @@ class _Helpers:
         self.threads: list[threading.Thread] = []
         self.growing = Lock()
         self.open: set[_Job] = set()  # jobs that are not closed
-        self.places = Places()
+        self.affinity = ThreadAffinity()
 
     def grow(self, count: int) -> int:
         """How many helpers a job that asks for `count` can have."""
@@ -224,7 +224,7 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
 
     def end() -> None:
         _local.sharing = False
-        helpers.places.free(allowed)
+        helpers.affinity.free(allowed)
         helpers.open.discard(job)
 
     with ended_by(end):
@@ -233,11 +233,11 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
         try:
             size = helpers.grow(count - 1)
             # any idle one may take the job
-            here = helpers.places.part(helpers.threads) if apart else None
+            here = helpers.affinity.part(helpers.threads) if apart else None
             if here is None:
-                helpers.places.gather(helpers.threads)
+                helpers.affinity.gather(helpers.threads)
             helpers.call(size, job)  # who wakes up while this thread does the rest
-            helpers.places.stay(here, allowed)
+            helpers.affinity.stay(here, allowed)
             loop()
         finally:
             job.close()
@@ -252,7 +252,7 @@ def keep_apart(on: bool) -> None:
     """Whether threads that share work keep to different processors; off: helpers are free again."""
     processors.keep_apart(on)
     if not on:
-        _helpers.places.gather(_helpers.threads)
+        _helpers.affinity.gather(_helpers.threads)
 
 
 def share(work: Callable[[Any], Any], pieces: Iterable) -> None:

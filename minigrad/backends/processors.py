@@ -53,7 +53,7 @@ def queued(thread: int | None = None) -> int | None:
         return None
 
 
-class Places:
+class ThreadAffinity:
     """On which processors the helper threads of one pool may run, as far as we have said so."""
 
     def __init__(self) -> None:
