@@ -5,8 +5,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from ..custom.rule_variants import add_to_rules, remove_from_rules
 from ..custom.variants import Variant, add, remove
-from ..engine import backward
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..ops import image_layout
@@ -14,9 +14,9 @@ from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
 LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called
-joint_vjps: dict[str, Callable] = {}
+_joint_rules: dict[str, Callable] = {}
 _forwards: dict[str, tuple[Callable, int | None]] = {}
-_installed: list[tuple[Any, Variant]] = []
+_installed: list[tuple[Callable, Any, Variant]] = []  # what takes it away again, op, variant
 
 
 def on_host(name: str, least: int | None = None) -> Callable:
@@ -33,13 +33,13 @@ def on_host(name: str, least: int | None = None) -> Callable:
 
 
 def vjp_on_host(name: str) -> Callable:
-    """Decorator: all contributions of an op at once, fn(plan, saved values by name, g).
+    """Decorator: all contributions of an op at once, fn(plan, values); values are (g, *saved).
 
     Where one pass gives several gradients. None as a result means: the op's own rules, please.
     """
 
     def add(fn: Callable) -> Callable:
-        joint_vjps[name] = fn
+        _joint_rules[name] = fn
         return fn
 
     return add
@@ -49,17 +49,20 @@ def own_code() -> set[str]:
     """The names of the ops that have compiled code beside that made of their words."""
     for name in [*ROOMS, "elements"]:
         importlib.import_module(f"{__package__}.{name}")
-    return {*_forwards, *joint_vjps}
+    return {*_forwards, *_joint_rules}
 
 
 def install() -> None:
     """Give the ops their compiled forwards, and a backward its compiled rules."""
     own_code()
     elements = importlib.import_module(f"{__package__}.elements")
-    for name, fn in elements.rows_of_the_table():
-        _put_in_front(getattr(op, name), fn, None)
+    for entry in elements.rows_of_the_table():
+        _put_in_front(entry, elements.loop_of(entry), LEAST)
+    _put_in_front_of_rules(None, elements.contributions_of)
     for name, (fn, least) in _forwards.items():
-        _put_in_front(getattr(op, name), fn, least)
+        _put_in_front(getattr(op, name), fn, LEAST if least is None else least)
+    for name, fn in _joint_rules.items():
+        _put_in_front_of_rules(getattr(op, name), fn)
     fusion_launch.host = importlib.import_module(f"{__package__}.launch")
     columns, winograd = (
         importlib.import_module(f"{__package__}.{name}") for name in ("columns", "winograd")
@@ -67,7 +70,6 @@ def install() -> None:
     kernels = {"columns": columns.columns, "fold": columns.fold, "winograd": winograd.transforms}
     use_compiled(SimpleNamespace(**kernels))
     image_layout.choose(False)
-    backward.vjps["cpu"], backward.rule_runners["cpu"] = elements.vjp, elements.apply_rules
 
 
 def uninstall() -> None:
@@ -75,14 +77,19 @@ def uninstall() -> None:
     fusion_launch.host = None
     use_compiled(None)
     image_layout.choose(True)
-    backward.vjps.pop("cpu", None)
-    backward.rule_runners.pop("cpu", None)
     while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
-        remove(*_installed[-1])
+        take_away, entry, variant = _installed[-1]
+        take_away(entry, variant)
         _installed.pop()
 
 
-def _put_in_front(entry: Any, fn: Callable, least: int | None) -> None:
-    variant = Variant(fn, "cpu", least=LEAST if least is None else least)
-    _installed.append((entry, variant))
+def _put_in_front(entry: Any, fn: Callable, least: int) -> None:
+    variant = Variant(fn, "cpu", least=least)
+    _installed.append((remove, entry, variant))
     add(entry, variant)
+
+
+def _put_in_front_of_rules(entry: Any, fn: Callable) -> None:
+    variant = Variant(fn, "cpu", least=LEAST, name="loop of the rules")
+    _installed.append((remove_from_rules, entry, variant))
+    add_to_rules(entry, variant)

@@ -38,11 +38,12 @@ def _rows(g, x, mean, rstd, weight, centre, y, dw, db):  # type: ignore[no-untyp
 
 
 @vjp_on_host("standardize")
-def standardize(plan: Any, saved: dict, g: Any) -> list | None:
+def standardize(plan: Any, values: tuple) -> list | None:
     """Contributions in (x, weight, bias), those of them that are needed.
 
     The same loop whichever are, so that the bits of one do not depend on who else is asked for.
     """
+    g, saved = values[0], dict(zip(plan.names, values[1:], strict=True))
     weight = saved.get("weight")
     if weight is None and 1 not in plan.slots:
         return None

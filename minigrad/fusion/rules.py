@@ -10,33 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import device as places
 from ..backends.device import array_module
-from ..engine.graph import Node
 from . import launch
 
 _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 
-def fused_vjp(node: Node, g: Any, plan: Any) -> list:
-    """backward.array_vjp for a GPU: an elementwise op's contributions by one kernel."""
-    if places.several and hasattr(g, "device"):
-        places.require_current(places.device_of(g))
-    if plan.op.kind != "elementwise" or plan.op.outputs:
-        return plan.vjp(g, node.saved)
-    return run_fused_rules(plan, (g, *node.saved))  # type: ignore[misc]
-
-
-def run_fused_rules(plan: Any, values: tuple) -> list:
-    """plan.apply_rules(values), where values is (g, *saved)."""
-    found = contributions(plan, values)
-    return plan.apply_rules(values) if found is None else found
-
-
 def contributions(plan: Any, values: tuple) -> list | None:
-    """The same by one kernel; None where it cannot be one."""
-    if plan.op.kind != "elementwise" or plan.op.outputs:
-        return None
+    """plan.apply_rules(values) of an elementwise op by one kernel; None where it cannot be one.
+
+    values: (g, *saved)
+    """
     xp = array_module(values[0])
     if xp is np and launch.host is None:
         return None

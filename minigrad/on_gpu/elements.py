@@ -5,11 +5,12 @@ from functools import cache
 from typing import Any
 
 from ..backends.device import is_contiguous
+from ..custom.rule_variants import add_to_rules
 from ..custom.variants import Variant, add
 from ..engine.primitive import Primitive
 from ..engine.registry import op
 from ..fusion import launch
-from ..fusion.rules import fused_forward
+from ..fusion.rules import contributions, fused_forward
 from .install import on_gpu
 
 
@@ -17,6 +18,7 @@ def install() -> None:
     for entry in list(op):
         if isinstance(entry, Primitive) and entry.kind == "elementwise" and not entry.outputs:
             _by_kernel(entry)
+    add_to_rules(None, Variant(contributions, "cuda", name="kernel of the rules"))
 
 
 def _by_kernel(entry: Primitive) -> None:

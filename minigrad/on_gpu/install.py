@@ -4,9 +4,7 @@ import importlib
 from collections.abc import Callable
 
 from ..custom.variants import Variant, add
-from ..engine import backward
 from ..engine.registry import op
-from ..fusion.rules import fused_vjp, run_fused_rules
 
 _ROOMS = "attention convolution dropout losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
@@ -36,4 +34,3 @@ def install() -> None:
     importlib.import_module(f"{__package__}.elements").install()
     for name, fn in forwards.items():
         add(getattr(op, name), Variant(fn, "cuda"))
-    backward.vjps["cuda"], backward.rule_runners["cuda"] = fused_vjp, run_fused_rules
