@@ -46,12 +46,13 @@ class Row:
 class Cell:
     """The numbers of one op (on one line) in one phase: pending ones, and the sums before."""
 
-    __slots__ = ("times", "sizes", "row", "origin", "promotions")
+    __slots__ = ("times", "sizes", "row", "dtype", "origin", "promotions")
 
-    def __init__(self, op: str, phase: str, origin: tuple | None = None):
+    def __init__(self, op: str, phase: str, dtype: Any = None, origin: tuple | None = None):
         self.times: list[int] = []
         self.sizes: list[int] = []
         self.row = Row(op, phase)
+        self.dtype = dtype  # of the first call's result
         self.origin = origin  # keeps the code object, whose id is part of the key, alive
         self.promotions: dict[tuple, tuple] = {}  # (id of code, instruction) -> origin
 
@@ -155,7 +156,8 @@ def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:
         origin = origin_of(event)
     if len(phase.cells) >= _MOST_CELLS:
         key, origin = op, None
-    return phase.cells.setdefault(key, Cell(op, kind, origin))
+    dtype = getattr(event[6][0], "dtype", None) if event[6] else None
+    return phase.cells.setdefault(key, Cell(op, kind, dtype, origin))
 
 
 def _look(cell: Cell, event: tuple) -> None:

@@ -213,19 +213,28 @@ class event_log:
                 self._unlisten()  # in vain, unless it was interrupted above
 
     def _hearing_cost(self) -> Cost:
-        """What an event has cost its op before it was written: measured now, on other ops."""
-        heard: list = []
-        tracker = None if self._memory is None else MemoryTracker(heard.append, self.max_events)
-        hear = hearing(
-            heard, 1 << 60, heard.clear, self._writer.lines.threads, self.stack,
-            KeptGraphs(heard.append), WideSources(), Sampler(heard.append, id, 0), tracker, None,
-        )  # fmt: skip
-        return hearing_cost(hear, heard, self.stack, frames=self._writer.lines.typical_depth)
+        """What an event has cost its op before it was written: measured now, on other ops.
+
+        These are written too, to nowhere, for what writing does to the ops behind it.
+        """
+        like = event_log(os.devnull, memory=self._memory is not None, stack=self.stack, sample_ms=0)
+        writer = like._writer
+        writer.open({})
+        try:
+            return hearing_cost(
+                like.hear,
+                writer.flush,
+                self.stack,
+                frames=self._writer.lines.typical_depth,
+                apart=lambda: writer.spent,
+            )
+        finally:
+            writer.discard()
 
     def _marking_cost(self) -> float:
         """What a mark has cost before it was written."""
         like = event_log(self.path, sample_ms=0)
-        return marking_cost(like.marked, like._writer.others)
+        return marking_cost(like.marked, like._writer.others.clear)
 
     def _finish(self, cost: Cost, marking: float) -> None:
         """Write the last line; cost, marking: what an event and a mark took before writing."""

@@ -55,6 +55,17 @@ def hearing(
         seq: Any = None
         origin = more = came = None
         vertices = ()
+        if len(outputs) != 1:
+            arrays = [len(outputs)]
+            for y in outputs:
+                arrays += (y.shape, y.dtype) if y.__class__ is ndarray else described(y)
+            dtype = arrays[2] if outputs else None
+        elif node is not None and kind == "forward":
+            dtype = node.dtype  # at hand there
+            arrays = [node.shape, dtype]
+        else:
+            arrays = [*described(outputs[0])]
+            dtype = arrays[1]
         if node is not None:
             seq, origin = node.number, node.origin
         if kind == "forward":
@@ -74,7 +85,6 @@ def hearing(
                     if sampler.due or not seq % TOLD:
                         sampler.called(op, t1, thread)
                         kept.forward_only(t1)
-            dtype = outputs[0].dtype if outputs and hasattr(outputs[0], "dtype") else None
             if dtype is FLOAT64 or dtype is COMPLEX128:
                 if not wide.alone or not all_are(dtype, vertices):
                     came = wide.source(op, inputs, outputs, origin)
@@ -87,13 +97,6 @@ def hearing(
             if memory is not None:
                 memory.backward(op, t1, node, inputs[0], outputs, (thread, origin))
             inputs = cotangents_of(inputs[0])
-        if len(outputs) == 1:
-            (y,) = outputs
-            arrays = [y.shape, y.dtype] if y.__class__ is ndarray else [*described(y)]
-        else:
-            arrays = [len(outputs)]
-            for y in outputs:
-                arrays += (y.shape, y.dtype) if y.__class__ is ndarray else described(y)
         if vertices:
             for vertex in vertices:
                 arrays += vertex.shape, vertex.dtype

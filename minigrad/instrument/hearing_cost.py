@@ -1,4 +1,8 @@
-"""What hearing costs a program: real ops and scopes, with and without a listener, in turns."""
+"""What hearing costs a program: real ops and scopes, with and without a listener, in turns.
+
+A turn is long enough for what a listener does from time to time, such as writing a batch: that has
+a time of its own, but what the processor keeps at hand is gone after it, and the next ops are slow.
+"""
 
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
@@ -12,8 +16,8 @@ from ..engine import events, modes
 from ..modes.scopes import scope
 from ..tensor_api.create import tensor
 
-_OPS = 100  # in one turn
-_TURNS = 24
+_OPS = 256  # in one turn
+_TURNS = 12
 _QUICK = 25  # the percentile of the turns that counts: those which nobody else held up
 
 
@@ -36,44 +40,64 @@ class _Listener:
 
 
 def hearing_cost(
-    hear: Callable[[tuple], None], heard: list, stack: int = 0, origin: bool = True, frames: int = 1
+    hear: Callable[[tuple], None],
+    settle: Callable[[], None],
+    stack: int = 0,
+    origin: bool = True,
+    frames: int = 1,
+    dtype: str = "float64",
+    apart: Callable[[], int] = int,
 ) -> Cost:
-    """What an op takes longer while `hear` listens, which adds to the list `heard`.
+    """What an op takes longer while `hear` listens, with settle() after each turn.
 
+    settle         what the listener does in the end with what it has heard
     stack, origin  what `hear` needs of a call's line, as events.listen says
     frames         of the caller's code from which the ops are called, as a stack has them
+    dtype          of the ops' arrays
+    apart          nanoseconds so far that are told elsewhere, and are not counted here
 
     While others listen too, they must not hear of ops that are none of the program's: then `hear`
     is timed alone, without what the op does for it.
     """
     if events.listeners or modes.active:
-        return _alone(hear, heard)
-    values = np.ones((4, 4), np.float32)
+        return _alone(hear, settle, apart)
+    values = np.ones((4, 4), dtype)
     x, b = tensor(values, requires_grad=True), tensor(values, requires_grad=True)
-    return _in_turns(lambda: _turn(_turn, frames, x, b), _Listener(hear), heard, origin, stack)
+    listener = _Listener(hear)
+    return _in_turns(lambda: _turn(_turn, frames, x, b), listener, settle, apart, origin, stack)
 
 
-def marking_cost(marked: Callable[..., None], heard: list) -> float:
+def marking_cost(marked: Callable[..., None], settle: Callable[[], None]) -> float:
     """What a scope takes longer while `marked` listens, in nanoseconds; 0 while others listen."""
     if events.listeners or modes.active:
         return 0.0
     named = scope("calibration")
     listener = _Listener(lambda event: None, marked)
-    return _in_turns(lambda: _scopes(named), listener, heard, origin=True, stack=0).each
+    return _in_turns(lambda: _scopes(named), listener, settle, int, origin=True, stack=0).each
 
 
 def _in_turns(
-    turn: Callable[[], float], listener: _Listener, heard: list, origin: bool, stack: int
+    turn: Callable[[], int],
+    listener: _Listener,
+    settle: Callable[[], None],
+    apart: Callable[[], int],
+    origin: bool,
+    stack: int,
 ) -> Cost:
     turns = []
     for _ in range(_TURNS):
         plain = turn()
+        elsewhere = apart()
         events.listen(listener, origin=origin, stack=stack)
         try:
-            turns.append((turn(), plain))
+            with_it = turn()
         finally:
             events.unlisten(listener)
-            heard.clear()
+            began = thread_time_ns()
+            settle()
+            settling = thread_time_ns() - began
+        with_it += settling - (apart() - elsewhere)
+        turns.append((with_it / _OPS, plain / _OPS))
     with_it, without = np.array(turns[1:]).T
     each = float(np.percentile(with_it, _QUICK) - np.percentile(without, _QUICK))
     return Cost(max(each, 0.0), abs(float(np.median(with_it - without)) - each))
@@ -82,23 +106,23 @@ def _in_turns(
 outermost.add(id(_in_turns.__code__))  # a stack ends there: it has the frames asked for, no more
 
 
-def _multiply(again: Callable, frames: int, x: Any, b: Any) -> float:
-    """Nanoseconds of this thread for one op, called from so many frames, all of `again`."""
+def _multiply(again: Callable, frames: int, x: Any, b: Any) -> int:
+    """Nanoseconds of this thread for the ops, called from so many frames, all of `again`."""
     if frames > 1:
         return again(again, frames - 1, x, b)
     began = thread_time_ns()
     for _ in range(_OPS):
         x * b
-    return (thread_time_ns() - began) / _OPS
+    return thread_time_ns() - began
 
 
-def _enter(named: Any) -> float:
-    """Nanoseconds of this thread for one scope."""
+def _enter(named: Any) -> int:
+    """Nanoseconds of this thread for the scopes."""
     began = thread_time_ns()
     for _ in range(_OPS):
         with named:
             pass
-    return (thread_time_ns() - began) / _OPS
+    return thread_time_ns() - began
 
 
 # The same as functions of no module of ours: who looks for the user's line stops at them.
@@ -107,14 +131,16 @@ _turn = FunctionType(_multiply.__code__, _names)
 _scopes = FunctionType(_enter.__code__, _names)
 
 
-def _alone(hear: Callable[[tuple], None], heard: list) -> Cost:
+def _alone(
+    hear: Callable[[tuple], None], settle: Callable[[], None], apart: Callable[[], int]
+) -> Cost:
     x, turns = (np.empty(1),), []
     for _ in range(_TURNS):
-        began = thread_time_ns()
+        began, elsewhere = thread_time_ns(), apart()
         for _ in range(_OPS):
             a, b = perf_counter_ns(), perf_counter_ns()
             hear(("forward", "op", a, b, None, x, x, {}))
-        turns.append((thread_time_ns() - began) / _OPS)
-        heard.clear()
+        settle()
+        turns.append((thread_time_ns() - began - (apart() - elsewhere)) / _OPS)
     each = float(np.percentile(turns[1:], _QUICK))
     return Cost(each, float(np.median(turns[1:])))

@@ -23,7 +23,7 @@ from ..engine.graph import Leaf
 from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
-from .cells import Cell, Phase, Row, counter, origin_of
+from .cells import FLOAT32, Cell, Phase, Row, counter, origin_of
 from .hearing_cost import hearing_cost
 from .memory import PeakMemory
 from .notebook import bundle_of_text
@@ -177,6 +177,12 @@ class profile(metaclass=CalledFirst):
 
         return hear_more
 
+    def _fold_all(self) -> None:
+        """Sum up what is pending."""
+        with self._lock:
+            for cell in [*self._forward.cells.values(), *self._backward.cells.values()]:
+                cell.fold()
+
     def _fold(self, cell: Cell) -> None:
         with self._lock:
             cell.fold()
@@ -315,7 +321,7 @@ class profile(metaclass=CalledFirst):
             "wall_ns": self.wall_ns,
             "calls": sum(row.calls for row in rows),
             "total_ns": sum(row.total_ns for row in rows),
-            "recording_ns_per_call": round(recording_cost(self.lines, self.memory is not None)),
+            "recording_ns_per_call": round(self._recording_cost()),
             "rows": [asdict(row) for row in rows],
             "scopes": [
                 {"scope": name, "calls": times, "total_ns": ns}
@@ -329,6 +335,14 @@ class profile(metaclass=CalledFirst):
         if self.sections is not None:
             found["sections"] = self.sections.rows()
         return found if self.memory is None else {**found, "memory": self.memory.as_dict()}
+
+    def _recording_cost(self) -> float:
+        """Nanoseconds that one event costs its op: of float32 or not, as the busiest op is."""
+        with self._lock:
+            cells = list(self._forward.cells.values())
+        busiest = max(cells, key=lambda cell: cell.row.calls + len(cell.times), default=None)
+        wide = busiest is None or busiest.dtype is not FLOAT32  # is looked at more closely
+        return recording_cost(self.lines, self.memory is not None, wide)
 
     def json(self) -> str:
         """`as_dict` as a JSON text."""
@@ -346,7 +360,7 @@ class profile(metaclass=CalledFirst):
         text = profile_table.text(
             self.rows(),
             self.wall_ns,
-            recording_cost(self.lines, self.memory is not None),
+            self._recording_cost(),
             self.memory,
             top,
             self.scopes(),
@@ -368,7 +382,9 @@ def _place(origin: tuple | None) -> str:
     return f"{site['file']}:{site['line']}" if site else ""
 
 
-def recording_cost(lines: bool = False, memory: bool = False) -> float:
-    """Nanoseconds that one event costs its op on this machine, now."""
+def recording_cost(lines: bool = False, memory: bool = False, wide: bool = True) -> float:
+    """Nanoseconds that one event costs its op on this machine, now; wide: of float64."""
     like = profile(lines=lines, memory=memory)
-    return hearing_cost(like.hear, [], origin=lines or memory).each
+    return hearing_cost(
+        like.hear, like._fold_all, origin=lines or memory, dtype="float64" if wide else "float32"
+    ).each

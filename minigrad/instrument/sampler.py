@@ -30,8 +30,8 @@ from ..backends.sites import calling_frames, outermost
 from ..backends.threads import identity
 
 PERIOD_MS = 5.0
-_SOON = 0.001  # s between the first looks: a run of a tenth of a second needs some, too
-_FIRST = 100  # how many these are
+_SOON = 0.002  # s between the first looks: a run of a tenth of a second needs some, too
+_FIRST = 50  # how many these are
 _LONG_COLLECTION = 1_000_000  # ns of a garbage collection that is told
 # Seconds until a thread that runs Python gives way: the least. With 5 ms, as Python has it, and
 # even with 0.1 ms, samples are taken where a thread lets others run by itself, as NumPy does while
@@ -49,7 +49,7 @@ class Sampler:
     """Calls tell(sample) from a thread of its own, from `start` to `stop`.
 
     number_of  the number of a thread in the log, by its identity
-    spent      nanoseconds of the processor that looking took
+    spent      nanoseconds of the processor that its thread took: waking it costs more than looking
     due        set at each look: the next forward call is to tell its callers
     """
 
@@ -127,11 +127,11 @@ class Sampler:
     def _run(self, stop: Any, ended: Any) -> None:
         self._own = identity()
         try:
-            looks = 0
+            looks = used = 0
             while not stop.acquire(timeout=self._pause(looks)):
-                began = thread_time_ns()
                 self._look(perf_counter_ns(), self._own)
-                self.spent += thread_time_ns() - began
+                used, before = thread_time_ns(), used
+                self.spent += used - before
                 looks += 1
         except Exception:  # what is shown of a program must never end it
             return

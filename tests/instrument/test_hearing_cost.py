@@ -15,19 +15,39 @@ def busy(event):
         pass
 
 
+def idle():
+    """Nothing is done with what was heard."""
+
+
 def test_a_listener_that_takes_longer_costs_as_much_more():
-    nothing, much = hearing_cost(lambda event: None, []), hearing_cost(busy, [])
+    nothing, much = hearing_cost(lambda event: None, idle), hearing_cost(busy, idle)
     assert much.each - nothing.each > 15_000
 
 
+def test_what_a_listener_does_in_the_end_is_counted_unless_it_is_told_elsewhere():
+    nothing, told = lambda event: None, [0]
+
+    def settle():
+        began = thread_time_ns()
+        for _ in range(256):
+            busy(None)
+        told[0] += thread_time_ns() - began
+
+    counted, apart = (
+        hearing_cost(nothing, settle),
+        hearing_cost(nothing, settle, apart=lambda: told[0]),
+    )
+    assert counted.each - apart.each > 15_000
+
+
 def test_afterwards_nobody_listens():
-    hearing_cost(lambda event: None, [])
+    hearing_cost(lambda event: None, idle)
     assert events.listeners == ()
 
 
 def test_who_listens_already_hears_nothing_of_it():
     with mg.profile() as prof:
-        hearing_cost(lambda event: None, [])
+        hearing_cost(lambda event: None, idle)
     assert prof.rows() == []
 
 
@@ -45,7 +65,7 @@ def test_a_mark_that_takes_longer_costs_as_much_more():
     def marked(what, name, t0, t1, subject):
         busy(None)
 
-    assert marking_cost(marked, []) - marking_cost(lambda *mark: None, []) > 15_000
+    assert marking_cost(marked, idle) - marking_cost(lambda *mark: None, idle) > 15_000
 
 
 def test_ops_are_called_from_as_many_frames_as_the_program_has():
@@ -55,7 +75,7 @@ def test_ops_are_called_from_as_many_frames_as_the_program_has():
         _, _, _, own, *callers = capture_stack(40)
         seen.add(len(callers))
 
-    hearing_cost(hear, [], stack=40, frames=5)
+    hearing_cost(hear, idle, stack=40, frames=5)
     assert seen == {5}
 
 
