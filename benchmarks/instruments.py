@@ -56,9 +56,8 @@ INSTRUMENTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def spent(step: Callable[[int], None], ops: int, make: Callable[[], Any]) -> int:
-    """Nanoseconds of the whole block."""
-    made = make()
+def spent(step: Callable[[int], None], ops: int, made: Any) -> int:
+    """Nanoseconds of the whole block, always as many calls deep: stacks cost by their frames."""
     start = process_time_ns()
     with made:
         step(ops)
@@ -78,16 +77,14 @@ def says_of_itself(made: Any) -> float | None:
 
 def row(make: Callable[[], Any], ops: int, turns: int) -> tuple[float, float, float | None]:
     """(nanoseconds of a plain op, what the instrument adds, what it says of itself)."""
-    spent(loop, ops, make)
+    spent(loop, ops, make())
     told, times = [], []
     for _ in range(turns):
         made = make()
-        start = process_time_ns()
-        with made:
-            loop(ops)
-        mine = process_time_ns() - start
+        mine = spent(loop, ops, made)
         told.append(says_of_itself(made))
-        times.append((mine, spent(loop, ops, contextlib.nullcontext), spent(loop, 1, make)))
+        plain = spent(loop, ops, contextlib.nullcontext())
+        times.append((mine, plain, spent(loop, 1, make())))
     mine, plain, empty = np.percentile(np.array(times), 5, axis=0)
     said = None if None in told else float(np.median(np.array(told, float)))
     return plain / ops, (mine - plain - empty) / ops, said
@@ -103,7 +100,7 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="instruments whose names begin so")
     options = parser.parse_args()
-    first = [spent(numpy_loop, 1000, contextlib.nullcontext) for _ in range(options.repeats)]
+    first = [spent(numpy_loop, 1000, contextlib.nullcontext()) for _ in range(options.repeats)]
     print(f"{'numpy.multiply':34}{np.percentile(first, 5) / 1000:>15.0f} ns")
     print(f"{'':34}{'ops':>7}{'without':>9}{'cost':>8}{'it says':>9}")
     chosen = {name: make for name, make in INSTRUMENTS.items() if name.startswith(options.only)}
