@@ -6,6 +6,7 @@ import threading
 from types import CodeType
 from typing import Any
 
+from ..backends.locks import Lock
 from ..backends.sites import site_of
 from ..backends.threads import Local, identity
 from ..ops import work
@@ -303,6 +304,7 @@ class Threads:
         self._given: dict[int, int] = {}  # identity -> number of one that has not been heard
         self._heard: dict[int, int] = {}  # identity -> number of the latest that was
         self._names: dict[int, str] = {}
+        self._lock = Lock()  # a thread may be numbered by the sampler as it asks for a number
 
     def here(self) -> int:
         """The number of the thread that calls this."""
@@ -314,23 +316,29 @@ class Threads:
     def number_of(self, ident: int) -> int:
         """The number of a running thread; one that has not been heard yet is given its number."""
         number = self._heard.get(ident, self._given.get(ident))
-        return self._numbered(ident, self._given) if number is None else number
+        return self._numbered(ident) if number is None else number
 
     def _learned(self) -> int:
         """Give this thread a number, and keep its name: once it has ended nobody could tell it."""
-        ident = identity()
-        number = self._given.pop(ident, None)
-        if number is None:
-            number = self._numbered(ident, self._heard)
-        self._heard[ident] = self.own.number = number
+        self.own.number = number = self._numbered(identity(), heard=True)
         return number
 
-    def _numbered(self, ident: int, among: dict[int, int]) -> int:
-        number = next(self._numbers)
+    def _numbered(self, ident: int, heard: bool = False) -> int:
+        """A thread's number, perhaps one that the sampler or the thread has asked for meanwhile."""
         running = {thread.ident: thread.name for thread in threading.enumerate()}
-        # before the number can be found: the sampler gives one to a thread that may ask at once
-        self._names[number] = running.get(ident, f"thread {ident}")
-        among[ident] = number
+        with self._lock:
+            if heard:  # for the first time: what was heard before by this identity has ended
+                number = self._given.pop(ident, None)
+            else:
+                number = self._heard.get(ident, self._given.get(ident))
+            if number is None:
+                number = next(self._numbers)
+                # before the number can be found: who finds it may ask at once
+                self._names[number] = running.get(ident, f"thread {ident}")
+                if not heard:
+                    self._given[ident] = number
+            if heard:
+                self._heard[ident] = number
         return number
 
     def told(self, number: int) -> dict[str, Any]:

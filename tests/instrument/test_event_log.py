@@ -385,3 +385,16 @@ def test_a_thread_that_can_be_found_by_number_has_its_name_already(monkeypatch):
         "thread 7", "thread 8",
     ]  # fmt: skip
     assert [len(found) for found in seen] == [0, 1]
+
+
+def test_a_thread_that_asks_as_the_sampler_numbers_it_has_one_number(monkeypatch):
+    threads, own = log_lines.Threads(), []
+
+    def ask_meanwhile():
+        if not own:
+            own.append(None)
+            own[0] = threads.here()
+        return []
+
+    monkeypatch.setattr(log_lines.threading, "enumerate", ask_meanwhile)
+    assert threads.number_of(threading.get_ident()) == own[0] == threads.here()
