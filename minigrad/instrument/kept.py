@@ -12,6 +12,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -48,6 +49,8 @@ class KeptGraphs:
         self._ends: deque[int] = deque([0, 0], maxlen=2)  # newest number as the last steps ended
         self._next_step, self._next_nodes = _FIRST_LOOK, _FIRST_NODES
         self._told: set[Place] = set()
+        self._places: dict[Place, Place] = {}  # of an instruction: the first seen on its line
+        self._lines: dict[tuple[CodeType, int], Place] = {}
 
     def follow(self, node: Any) -> None:
         """A forward call has been recorded."""
@@ -83,12 +86,13 @@ class KeptGraphs:
             node = ref()
             if origin is None:
                 continue
+            at = self._places.get(origin[:2]) or self._place(origin[:2])
             if node is None:
-                self._gone[origin[:2]] = self._gone.get(origin[:2], 0) + 1
+                self._gone[at] = self._gone.get(at, 0) + 1
                 continue
             self._nodes.append((ref, origin))
             if node.number < before:
-                by_line.setdefault(origin[:2], []).append(node)
+                by_line.setdefault(at, []).append(node)
         kept = {
             at: nodes
             for at, nodes in by_line.items()
@@ -108,6 +112,12 @@ class KeptGraphs:
              holder, code, line, made)
         )  # fmt: skip
 
+    def _place(self, at: Place) -> Place:
+        """One place for a line: the interpreter moves an instruction as it adapts to a program."""
+        place = self._lines.setdefault((at[0], _line_of(*at)), at)
+        self._places[at] = place
+        return place
+
 
 def _saved(node: Any) -> int:
     """Bytes of the arrays that a node has saved."""
@@ -123,10 +133,10 @@ def _keeper(numbers: set[int]) -> tuple[str, CodeType, int] | None:
 
     A container that holds most of them comes first; then a tensor whose own graph leads to them.
     """
-    best: tuple[int, str, FrameType] = (0, "", sys._getframe())
+    best: tuple[int, str, FrameType | None] = (0, "", None)
     chained: tuple[str, CodeType, int] | None = None
     for frame in _users_frames():
-        for name, value in list(frame.f_locals.items()):
+        for name, value in _variables(frame).items():
             if isinstance(value, Tensor):
                 node = value.node
                 if chained is None and node.__class__ is Node and _leads_to(node, numbers):
@@ -137,7 +147,7 @@ def _keeper(numbers: set[int]) -> tuple[str, CodeType, int] | None:
                 found = sum(_is_held(x, numbers) for x in container)
                 if found > best[0]:
                     best = found, path, frame
-    if best[0] > 1:
+    if best[0] > 1 and best[2] is not None:
         code, line = _adding_line(best[2], best[1].rpartition(".")[2])
         return best[1], code, line
     return chained
@@ -149,6 +159,18 @@ def _users_frames() -> Iterator[FrameType]:
         if not is_own(frame):
             yield frame
         frame = frame.f_back
+
+
+def _variables(frame: FrameType) -> dict[str, Any]:
+    """A function's variables. The frame keeps nothing of this, which would keep the tensors."""
+    shown = frame.f_locals
+    found = dict(shown)
+    # Before Python 3.13 a dict that the frame holds for as long as it runs. Where the program has
+    # called locals() it holds the dict too, and goes on with it.
+    alone = sys.version_info < (3, 13) and sys.getrefcount(shown) <= 3
+    if alone and frame.f_code.co_flags & CO_OPTIMIZED:
+        shown.clear()
+    return found
 
 
 def _containers(name: str, value: Any, depth: int = 2) -> Iterator[tuple[str, list]]:

@@ -1,10 +1,14 @@
 """Graphs that outlive their steps are noticed, with the variable and the line that keep them."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.kept import KeptGraphs
 from minigrad.instrument.records import Kept
 
 
@@ -98,3 +102,47 @@ def test_a_sound_loop_keeps_nothing(tmp_path, steps):
             values.append(parts[-1].item())
 
     assert kept_in(tmp_path, run) == []
+
+
+def chain_of(many, after):
+    """Nodes of a chain of additions that are alive when its end is gone, then after()."""
+    x = mg.tensor([1.0], requires_grad=True)
+    total, nodes = x * 1.0, []
+    for _ in range(many):
+        total = total + x
+        nodes.append(weakref.ref(total.node))
+    del total
+    return after(nodes)
+
+
+def test_looking_for_who_keeps_a_graph_does_not_keep_it(tmp_path):
+    gc.disable()
+    try:
+        with mg.event_log(tmp_path / "run.jsonl"):
+            alive = chain_of(300, lambda nodes: [ref() for ref in nodes if ref() is not None])
+    finally:
+        gc.enable()
+    with EventReader(str(tmp_path / "run.jsonl")) as reader:
+        assert any(isinstance(record, Kept) for record in reader.records())  # it was looked for
+    assert alive == []
+
+
+def test_a_program_goes_on_with_the_variables_that_it_has_asked_for(tmp_path):
+    def work():
+        x = mg.tensor([1.0], requires_grad=True)
+        shown = locals()
+        total = x
+        for _ in range(300):
+            total = total + x
+        return "x" in shown
+
+    with mg.event_log(tmp_path / "run.jsonl"):
+        assert work()
+
+
+def test_steps_of_one_line_are_told_apart_by_the_line_not_by_its_instructions(tmp_path):
+    """Python adapts a program as it runs: one call then has another instruction than at first."""
+    kept = KeptGraphs([].append)
+    code = chain_of.__code__
+    first, second = [at for at, _, line in code.co_lines() if line == code.co_firstlineno + 2][:2]
+    assert kept._place((code, first)) == kept._place((code, second)) == (code, first)
