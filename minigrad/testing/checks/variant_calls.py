@@ -17,7 +17,9 @@ from ..layouts import layouts, repeated
 from ..numeric import repeated as repeats
 from ..spec import OpSpec, Sample
 from .grown import Growth, grown, growths, large_samples
+from .sizes import takes
 
+_FEW = 1 << 12  # elements of a call where the variant takes any number
 _COLUMNS = 37  # of a large elementwise call: more than a vector of a loop, and no round number
 _SPLIT = (1 << 21) + 9  # elements: more than several threads' blocks (ops/blocked.py)
 _FACTORS = (1.0, 0.3, 2.5, -1.0)  # of a sample's values, by which they repeat
@@ -76,7 +78,7 @@ def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
 def _elements(
     spec: OpSpec, context: Context, least: int, taken: Callable[[], int]
 ) -> Iterator[Call]:
-    shape = (max(least, 1 << 12) // _COLUMNS + 1, _COLUMNS)
+    shape = (max(least, _FEW) // _COLUMNS + 1, _COLUMNS)
     first = spec.dtypes[0]
     for dtype in spec.dtypes:
         for sample in _different(spec, context, dtype):
@@ -159,13 +161,14 @@ def _broadcast(args: tuple) -> Iterator[tuple[str, tuple]]:
 
 def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int]) -> Iterator[Call]:
     """At the fast level three samples of each dtype, of which the first is laid out otherwise."""
+    elements = max(least, _FEW)
     for dtype in spec.dtypes:
         used = 0
         for sample in _different(spec, context, dtype):
             for growth in growths(sample) if context.full or used < _SAMPLES else ():
-                if not _grows(spec, sample, growth, least):
+                if not _grows(spec, sample, growth, elements):
                     continue
-                shapes, before = growth.shapes_for(least), taken()
+                shapes, before = growth.shapes_for(elements), taken()
                 rng = context.rng(spec.name, "K34", dtype, shapes)
                 args = tuple([_apart(x, rng) for x in grown(spec, sample, shapes).args])
                 known, params = f"{dtype}, {sample.name}, sizes {shapes}", sample.params
@@ -181,10 +184,14 @@ def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int])
                 break
 
 
-def _grows(spec: OpSpec, sample: Sample, growth: Growth, least: int) -> bool:
-    """Whether the op takes the sample so grown, in a time and memory that it is worth."""
-    size = max(np.size(x) for x in sample.args)
-    while (size := _RUNG * size) < least:
+def _grows(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
+    """Whether the op takes the sample so grown, in a time and memory that it is worth. Its rules
+    must take it too: sizes that do not fit may pass a forward that only other ops call.
+    """
+    size = _RUNG * max(np.size(x) for x in sample.args)
+    if not takes(grown(spec, sample, growth.shapes_for(size))):
+        return False
+    while (size := _RUNG * size) < elements:
         function = grown(spec, sample, growth.shapes_for(size))
         start = thread_time()
         ys = function.value_or_refusal(function.xs)

@@ -306,7 +306,9 @@ class Bounds:
             off, unit = np.abs(a - b), self.unit(a)
             wrong = other & ~(off <= self.bound(a, unit))
             if wrong.any() and not self.is_exact(a):
-                wrong &= ~(off <= self.bound(a, unit) + self.changes(a, moved()))
+                change = self.changes(a, moved())
+                wrong &= ~(off <= self.bound(a, unit) + _MOVES * change)
+                unit = unit + change
             if wrong.any():
                 raise _differs(a, b, wrong, what)
             shares = np.where(other & np.isfinite(off) & (off > 0), off / unit, 0.0)
@@ -337,13 +339,13 @@ class Bounds:
         return (_ROUNDINGS if is_elementwise(self.spec) else _SUMS) * unit
 
     def changes(self, a: np.ndarray, moved: np.ndarray) -> Any:
-        """8 √n times what one rounding of the arguments changes, n the longest axis."""
+        """√n times what one rounding of the arguments changes, n the longest axis."""
         if moved.shape != a.shape:
             return 0.0
         if is_elementwise(self.spec):
-            return _MOVES * np.abs(moved - a)
+            return np.abs(moved - a)
         longest = max([n for x in self.args for n in np.shape(x)], default=1)
-        return _MOVES * longest**0.5 * _largest(moved - a)
+        return longest**0.5 * _largest(moved - a)
 
 
 def _largest(a: np.ndarray) -> float:
