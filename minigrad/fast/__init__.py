@@ -1,4 +1,6 @@
-"""Accelerations, which change no bit. Delete this folder, and everything still runs.
+"""Accelerations. Delete this folder, and everything still runs.
+
+They change no bit, but for conv/, whose forms agree with the table's to rounding.
 
 fast_call.py       seam A: the calls of an op, generated for it alone
 codegen.py         seam B: `save` and `vjp` of a plan, generated

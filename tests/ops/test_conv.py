@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.ops.conv.primitives import conv_dx
+from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 
 
@@ -205,3 +207,9 @@ def test_padding_may_be_an_array(padding):
     x, w = np.ones((1, 1, 5, 5)), np.ones((1, 1, 3, 3))
     y = mg.conv2d(x, w, padding=np.array(padding))
     np.testing.assert_array_equal(y, mg.conv2d(x, w, padding=padding))
+
+
+def test_the_plain_transpose_refuses_other_windows_than_the_image_has():
+    a, w, how = np.ones((1, 2, 3, 4)), np.ones((2, 3, 3, 2)), windows("conv", (3, 2))
+    with pytest.raises(ValueError, match="windows"):
+        conv_dx.reference(a, w, size=(5, 4), how=how)

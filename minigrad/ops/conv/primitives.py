@@ -70,9 +70,12 @@ def conv_dx(a, w, *, size, how, groups=1):
 
     ga = conv(g, w̄), gw = conv_dw(ā, g);  a (N, O, *out), w (O, C/groups, *kernel) -> (N, C, *size)
     """
+    out = how.count("conv_dx", size)
+    if a.shape[2:] != out:
+        raise ValueError(f"conv_dx: images of size {size} have {out} windows, a has {a.shape[2:]}")
     (a, w), dtype = widened(a, w)
     y = weight_matrix(w, groups).swapaxes(1, 2) @ pixel_matrix(a, groups)
-    y = y.reshape((groups, w.shape[1], *how.kernel, len(a), *a.shape[2:]))
+    y = y.reshape((groups, w.shape[1], *how.kernel, len(a), *out))
     return as_images(fold(y, how, size, at=2)).astype(dtype, copy=False)
 
 
