@@ -61,15 +61,22 @@ def calls_of(
 
 
 def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
-    """The samples; at the fast level the largest one of each set of parameters."""
+    """The samples; at the fast level the largest one of each set of parameters and, where arrays
+    keep their axes as they grow, of each number of axes.
+    """
     try:
         samples = context.samples(spec, dtype)
     except Exception:  # a dtype of a package that is not here
         return []
     if context.full:
         return samples
+
+    def kind(sample: Sample) -> str:
+        axes = [] if is_elementwise(spec) else [np.ndim(x) for x in sample.args]
+        return repr((sample.params, axes))
+
     by_size = sorted(samples, key=lambda sample: sum(np.size(x) for x in sample.args))
-    return [*{repr(sample.params): sample for sample in by_size}.values()]
+    return [*{kind(sample): sample for sample in by_size}.values()]
 
 
 # -- elementwise ops: any number of elements -------------------------------------------------------
