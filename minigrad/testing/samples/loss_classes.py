@@ -219,9 +219,9 @@ register_op(
 )
 
 
-def _prepared(rng, dtype):
+def _prepared(rng, dtype, shapes=((4, 3), (2, 4, 3))):
     """(x, index, scale) with one sample that is ignored."""
-    for shape in ((4, 3), (2, 4, 3)):
+    for shape in shapes:
         size = (shape[0], *shape[2:])
         scale = rng.uniform(0.5, 1.5, size).astype(dtype)
         scale.flat[1] = 0
@@ -232,6 +232,12 @@ def _prepared_samples(rng, dtype):
     for x, index, scale in _prepared(rng, dtype):
         for total in (True, False):
             yield Sample(f"{x.shape} {total}", (x, index, scale), {"total": total})
+
+
+def _prepared_rows(rng, dtype):
+    """Rows so long that a compiled form takes them."""
+    for x, index, scale in _prepared(rng, dtype, [(700, 65)]):
+        yield Sample(f"{x.shape}", (x, index, scale))
 
 
 def _scaled(function):
@@ -245,6 +251,7 @@ def _scaled(function):
 register_op(
     "cross_entropy_index",
     _prepared_samples,
+    large=_prepared_rows,
     reference=_scaled(_log_softmax),
     constants=(2,),
     dtypes=("float64", "float32"),
