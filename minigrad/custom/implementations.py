@@ -69,10 +69,7 @@ class Extensible:
     def remove_variant(self, fn: Callable) -> None:
         """Take away what @op.variant has added; KeyError where there is none."""
         with _changing:
-            found = [v for v in listed(self) if v.origin and v.fn is fn]
-            if not found:
-                raise KeyError(f"{self.name} has no variant {getattr(fn, '__name__', fn)!r}")
-            remove(self, found[0])
+            _take_away(self, lambda v: v.origin and v.fn is fn, "variant", fn)
 
     def implementation(self, device: str) -> Callable:
         """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").
@@ -91,10 +88,7 @@ class Extensible:
     def remove_implementation(self, device: str) -> None:
         """Take away what @implementation has added; KeyError where there is none."""
         with _changing:
-            found = [v for v in listed(self) if v.alone and v.on == device]
-            if not found:
-                raise KeyError(f"{self.name} has no implementation for {device!r}")
-            remove(self, found[0])
+            _take_away(self, lambda v: v.alone and v.on == device, "implementation for", device)
 
     def cache(
         self, what: str = "", max_entries: int | None = None, max_bytes: int | None = None
@@ -117,18 +111,31 @@ def _refuse_unknown(name: str, device: str) -> None:
         raise ValueError(f"{name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
 
 
+# Each is called under the lock and holds the loop: compiled by CPython 3.12, a loop inside the
+# block itself would leave it for an instruction, in which Ctrl-C would leave the lock locked.
+def _put_in(op: Any, variant: Variant) -> None:
+    for v in [v for v in listed(op) if v.origin and v.on == variant.on]:
+        if v.alone and variant.alone and not variant.origin.repeats(v.origin):
+            raise ValueError(
+                f"{op.name} has an implementation for {v.on} already; take it away first: "
+                f'{op.name}.remove_implementation("{v.on}")'
+            )
+        if _comes_again(v, variant):
+            remove(op, v)
+    add(op, variant)
+
+
+def _take_away(op: Any, is_meant: Callable[[Variant], Any], kind: str, what: Any) -> None:
+    found = [v for v in listed(op) if is_meant(v)]
+    if not found:
+        raise KeyError(f"{op.name} has no {kind} {getattr(what, '__name__', what)!r}")
+    remove(op, found[0])
+
+
 def _give(op: Any, variant: Variant) -> None:
     _refuse_unknown(op.name, variant.on)
     with _changing:
-        for v in [v for v in listed(op) if v.origin and v.on == variant.on]:
-            if v.alone and variant.alone and not variant.origin.repeats(v.origin):
-                raise ValueError(
-                    f"{op.name} has an implementation for {v.on} already; take it away "
-                    f'first: {op.name}.remove_implementation("{v.on}")'
-                )
-            if _comes_again(v, variant):
-                remove(op, v)
-        add(op, variant)
+        _put_in(op, variant)
 
 
 def _comes_again(before: Variant, now: Variant) -> bool:

@@ -23,6 +23,10 @@ def doubling():
     remove_from_rules(mg.mul, variant)
 
 
+def on_the_host(op):
+    return tuple([v for v in listed_of_rules(op) if v.on == "cpu"])
+
+
 def gradient_of_product(n):
     x = mg.tensor(np.ones(n, np.float32), requires_grad=True)
     (x * 3.0).sum().backward()
@@ -44,7 +48,7 @@ def test_none_means_that_the_rules_run():
 
 
 def test_without_variants_a_backward_runs_the_plain_vjp_again(doubling):
-    assert listed_of_rules(mg.mul) == (doubling,)
+    assert on_the_host(mg.mul) == (doubling,)
     remove_from_rules(mg.mul, doubling)
     try:
         assert "cpu" not in backward.vjps and "cpu" not in backward.rule_runners
@@ -65,6 +69,6 @@ def test_one_for_every_elementwise_op_serves_ops_that_are_defined_later():
     variant = Variant(lambda plan, values: None, "cpu")
     add_to_rules(None, variant)
     try:
-        assert listed_of_rules(mg.exp) == (variant,) and listed_of_rules(mg.matmul) == ()
+        assert on_the_host(mg.exp) == (variant,) and on_the_host(mg.matmul) == ()
     finally:
         remove_from_rules(None, variant)

@@ -54,7 +54,8 @@ def own(gpu, monkeypatch):
                 assert y is not None, f"{name} has fallen back"
                 return y
 
-            monkeypatch.setitem(getattr(op, name).forward.table, "cuda", forward)
+            variant = next(v for v in getattr(op, name).variants if v.on == "cuda")
+            monkeypatch.setattr(variant, "fn", forward)
 
     return only
 
