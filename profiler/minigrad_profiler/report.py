@@ -34,6 +34,7 @@ _TABLES = ("op", "shape", "line", "scope", "thread")
 _MOST_MARKS = 200
 _COLOURS = {
     "Python": "python", "DataLoader": "data", "imports": "hook", "optimizers": "optimizer",
+    "recording": "recording",
 }  # fmt: skip
 _LEAST_PART = 0.005  # of the run: a smaller part outside of ops has no name of its own
 
