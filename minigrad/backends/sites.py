@@ -85,8 +85,7 @@ def site_of(origin: tuple | None) -> dict[str, Any] | None:
 def _file_of(code: CodeType) -> str:
     """The file of a line; In[3] where it is in the third cell of a notebook or of IPython."""
     name = code.co_filename
-    ipython = modules.get("IPython")
-    shell = ipython and getattr(ipython, "get_ipython", lambda: None)()
+    shell = running_shell()
     if shell is None or not (name.startswith("<") or "ipykernel_" in name):
         return name
     try:
@@ -94,6 +93,12 @@ def _file_of(code: CodeType) -> str:
     except Exception:  # of a shell that is none of IPython's
         return name
     return told[1] if told else name
+
+
+def running_shell() -> Any:
+    """The IPython that this program runs in, a notebook's too; else None."""
+    ipython = modules.get("IPython")
+    return ipython and getattr(ipython, "get_ipython", lambda: None)()
 
 
 def _line_of(code: CodeType, instruction: int) -> int:

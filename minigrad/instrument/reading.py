@@ -5,10 +5,13 @@ import errno
 import gzip
 import hashlib
 import os
+import re
 import stat
 import threading
 import zlib
 from typing import BinaryIO, cast
+
+from ..backends.sites import running_shell
 
 PATIENCE = 5.0  # seconds
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)  # what reading a compressed file may raise
@@ -50,7 +53,12 @@ def opened(path: str | os.PathLike) -> BinaryIO:
 
 
 def source_of(file: str) -> bytes | None:
-    """The content of a Python file; None where it is none, is too large or cannot be read."""
+    """The content of a Python file; None where it is none, is too large or cannot be read.
+
+    In[3] is the third cell of the notebook, or of the IPython, that this program runs in.
+    """
+    if cell := re.fullmatch(r"In\[(\d+)\]", file):
+        return _cell(int(cell[1]))
     if not file.endswith(".py"):
         return None
     try:
@@ -63,6 +71,14 @@ def source_of(file: str) -> bytes | None:
             return source.read(MOST_SOURCE)
     except (OSError, ValueError):
         return None
+
+
+def _cell(number: int) -> bytes | None:
+    history = getattr(running_shell(), "history_manager", None)
+    cells = getattr(history, "input_hist_parsed", ())  # as they are run: %magic is Python there
+    text = cells[number] if 0 < number < len(cells) else None
+    content = text.encode() if isinstance(text, str) else b""
+    return content if 0 < len(content) <= MOST_SOURCE else None
 
 
 def digest_of(file: str) -> str | None:

@@ -2,7 +2,7 @@
 
 A log may come from elsewhere and name any file of this machine. So a text is shown only where its
 SHA-256 is the one that the log holds, or where the user points at the file; one that has changed
-is then shown with a warning.
+is then shown with a warning. A notebook's cells are shown where the report is made in the notebook.
 """
 
 import hashlib

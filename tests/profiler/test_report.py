@@ -338,3 +338,21 @@ def test_the_profile_switch_writes_the_report(tmp_path):
     page = out.read_text()
     assert page.startswith("<!DOCTYPE html>") and '"peak":' in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html"]
+
+
+def test_the_source_of_a_notebooks_cells_is_shown_in_that_notebook_alone(tmp_path):
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    path = str(tmp_path / "run.jsonl")
+    try:
+        shell = shells.InteractiveShell.instance()
+        shell.user_ns["path"] = path
+        shell.run_cell("import minigrad as mg", store_history=True)
+        cell = "with mg.event_log(path):\n    mg.ones(3) * 2"
+        shell.run_cell(cell, store_history=True)
+        shown = report_of(path, PEAKS).data("run")["source"]
+    finally:
+        shells.InteractiveShell.clear_instance()
+    (cells,) = [source for source in shown if source["file"].startswith("In[")]
+    assert cells["lines"] == cell.splitlines() and "2" in map(str, cells["hot"])
+    (later,) = report_of(path, PEAKS).data("run")["source"]
+    assert later["lines"] == []
