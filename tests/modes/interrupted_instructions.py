@@ -59,35 +59,31 @@ def traced(run, tell):
 
 
 def instructions_of(run):
-    """For each instruction the place among all that are run at which it is run first.
+    """(code, offset) of each instruction that is run, in this order.
 
     Of a long run those alone at which an interrupt may come.
     """
-    places, count = {}, 0
+    places = {}
+    traced(run, lambda frame: places.setdefault((frame.f_code, frame.f_lasti), None))
+    return [place for place in places if len(places) <= 600 or may_come(*place)]
+
+
+def interrupted(code, at, run):
+    """Runs with KeyboardInterrupt where this instruction is run first: its line, and the error.
+
+    Not at the n-th instruction of all: where threads wait for each other another run has more of
+    them, and the n-th may lie between those of `with lock:`, which would stay locked for ever.
+    """
+    line = None
 
     def tell(frame):
-        nonlocal count
-        count += 1
-        places.setdefault((frame.f_code, frame.f_lasti), count)
-
-    traced(run, tell)
-    long = len(places) > 600
-    return sorted(at for place, at in places.items() if not long or may_come(*place))
-
-
-def interrupted(at, run):
-    """Runs with KeyboardInterrupt at the `at`-th instruction: the place, and the error."""
-    left, place = at, None
-
-    def tell(frame):
-        nonlocal left, place
-        left -= 1
-        if left == 0:
-            place = frame.f_code, frame.f_lasti, frame.f_lineno
+        nonlocal line
+        if line is None and frame.f_lasti == at and frame.f_code is code:
+            line = frame.f_lineno
             raise KeyboardInterrupt
 
     error = traced(run, tell)
-    return place, error
+    return line, error
 
 
 @functools.cache
@@ -270,17 +266,17 @@ def left_on(run):
     for _ in range(3):
         run()  # what is made once is there
     after, interrupts, before = {}, 0, now()
-    for at in instructions_of(run):
-        place, error = interrupted(at, run)
-        if place is None:
+    for code, at in instructions_of(run):
+        line, error = interrupted(code, at, run)
+        if line is None:
             continue
         interrupts += 1
         held, found = given_back(), now()
         wrong = {key: str(x)[:200] for key, x in found.items() if x != before[key]}
-        if held and may_come(*place[:2]):  # between the instructions of `with lock:` none comes
+        if held and may_come(code, at):  # between the instructions of `with lock:` none comes
             wrong["locks"] = held
         if wrong:
-            after[f"{place[0].co_qualname}, line {place[2]}"] = wrong
+            after[f"{code.co_qualname}, line {line}"] = wrong
             put_back(before)
             before = now()
     return {"left on": after, "interrupts": interrupts}
