@@ -149,6 +149,20 @@ class Sampler:
             self.tell(("sample", t, thread, frames, "op", op, 0))
 
     def _look(self, t: int, own: int) -> None:
+        """Look at all other threads, without a garbage collection meanwhile.
+
+        To look at a frame makes an object of it. Python 3.11 crashes where that begins a collection
+        in which another thread goes on, and ends the frame.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._look_at_threads(t, own)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _look_at_threads(self, t: int, own: int) -> None:
         self.due = True
         for ident, frame in sys._current_frames().items():
             if ident != own:

@@ -85,3 +85,21 @@ def test_a_sampler_that_never_should_does_not_start():
     assert sampler.taken == 0 and not any(
         thread.name == "minigrad-sampler" for thread in threading.enumerate()
     )
+
+
+def test_nothing_is_collected_while_frames_are_looked_at(monkeypatch):
+    """Python 3.11 may crash where a collection begins as a frame becomes an object."""
+    seen = []
+    sampler = Sampler([].append, id)
+    monkeypatch.setattr(sampler, "described", lambda frame: seen.append(gc.isenabled()))
+    sampler._look(0, own=0)
+    assert seen and not any(seen) and gc.isenabled()
+
+
+def test_a_collector_that_the_program_has_switched_off_stays_off():
+    gc.disable()
+    try:
+        Sampler([].append, id)._look(0, own=0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
