@@ -11,6 +11,7 @@ reference. Derivative rules stay as they are: they are array expressions that ru
 An op without variants pays nothing for this: its `forward` is the reference itself.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from ..backends.device import DeviceError, device_of
 from ..errors import ImplementationError
 
 _ndarray = np.ndarray
+# The variants that have computed a call, and of which op: a profile looks at these alone.
+called: weakref.WeakKeyDictionary["Variant", str] = weakref.WeakKeyDictionary()
 
 
 class Variant:
@@ -105,6 +108,8 @@ class Variants:
             if size >= variant.least and (variant.when is None or variant.when(*arrays, **params)):
                 y = variant.fn(*arrays, **params)
                 if y is not None:
+                    if not variant.calls:
+                        called[variant] = self.name
                     variant.calls += 1
                     return y
         if self.reference is None:

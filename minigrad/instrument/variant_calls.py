@@ -1,7 +1,6 @@
 """How often each variant of an op has computed a call while a profile counted."""
 
-from ..custom.variants import listed
-from ..engine.registry import op as registry
+from ..custom.variants import called
 
 
 class VariantCalls:
@@ -36,8 +35,6 @@ class VariantCalls:
 
 def _calls() -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    for op in registry:
-        for variant in listed(op):
-            key = op.name, variant.name
-            found[key] = found.get(key, 0) + variant.calls
+    for variant, op in list(called.items()):
+        found[op, variant.name] = found.get((op, variant.name), 0) + variant.calls
     return found

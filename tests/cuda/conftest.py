@@ -9,6 +9,8 @@ import pytest
 import minigrad as mg
 from minigrad.backends import device, philox
 from minigrad.backends.caches import Cache
+from minigrad.custom import rule_variants
+from minigrad.custom.variants import change
 from minigrad.fusion import launch
 from minigrad.on_gpu import install
 from minigrad.parallel import streams, work
@@ -35,16 +37,23 @@ small_models = sys.modules.get("small_models") or _load("small_models")
 def forwards_for_a_gpu_go_with_the_module():
     """What the first use of a GPU gives the ops is taken away again: other tests want none."""
     ops = [entry for entry in mg.engine.registry.op if hasattr(entry, "implementation")]
-    tables = {entry: set(getattr(entry.forward, "table", ())) for entry in ops}
+    before = {entry: entry.variants for entry in ops}
     installed = bool(install._installed)
     yield
     if installed or not install._installed:
         return
-    for entry, table in tables.items():
-        for name in set(getattr(entry.forward, "table", ())) - table:
-            entry.remove_implementation(name)
+    for entry, variants in before.items():
+        if entry.variants != variants:
+            change(entry, variants)
+    take_rules_from_a_gpu()
     install._installed.clear()
     device.on_first_gpu.append(install.install)
+
+
+def take_rules_from_a_gpu():
+    for entry, variants in list(rule_variants._by_device.get("cuda", {}).items()):
+        for variant in variants:
+            rule_variants.remove_from_rules(entry, variant)
 
 
 @pytest.fixture
