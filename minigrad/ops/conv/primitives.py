@@ -70,9 +70,7 @@ def conv_dx(a, w, *, size, how, groups=1):
 
     ga = conv(g, w̄), gw = conv_dw(ā, g);  a (N, O, *out), w (O, C/groups, *kernel) -> (N, C, *size)
     """
-    out = how.count("conv_dx", size)
-    if a.shape[2:] != out:
-        raise ValueError(f"conv_dx: images of size {size} have {out} windows, a has {a.shape[2:]}")
+    out = windows_of(size, how, a, "conv_dx")
     (a, w), dtype = widened(a, w)
     y = weight_matrix(w, groups).swapaxes(1, 2) @ pixel_matrix(a, groups)
     y = y.reshape((groups, w.shape[1], *how.kernel, len(a), *out))
@@ -95,8 +93,9 @@ def conv_dw(a, x, *, how, groups=1):
 
     ga = conv(x̄, g), gx = conv_dx(ā, g);  a (N, O, *out), x (N, C, *size) -> (O, C/groups, *kernel)
     """
+    out = windows_of(x.shape[2:], how, a, "conv_dw")
     (a, x), dtype = widened(a, x)
-    cols = window_matrix(x, groups, how, a.shape[2:])
+    cols = window_matrix(x, groups, how, out)
     y = pixel_matrix(a, groups) @ cols.swapaxes(1, 2)
     shape = (a.shape[1], x.shape[1] // groups, *how.kernel)
     return y.reshape(shape).astype(dtype, copy=False)
@@ -120,6 +119,14 @@ def widened(*arrays: Any) -> tuple[list, Any]:
     dtype = common_dtype(*arrays)
     wide = accumulator(dtype) or dtype
     return [x.astype(wide, copy=False) for x in arrays], dtype
+
+
+def windows_of(size: tuple, how: Windows, a: Any, name: str) -> tuple:
+    """How many windows images of this size have; ValueError where a has not one entry for each."""
+    out = how.count(name, size)
+    if a.shape[2:] != out:
+        raise ValueError(f"{name}: images of size {size} have {out} windows, a has {a.shape[2:]}")
+    return out
 
 
 def weight_matrix(w: Any, groups: int) -> Any:
