@@ -56,9 +56,10 @@ def k34(spec: OpSpec, context: Context) -> int:
     """Results, residuals, gradients and second derivatives, of one variant at a time.
 
     The arguments are samples, and larger ones: of each dtype, laid out in other ways, broadcast,
-    empty, with NaN and infinities. A variant that a tape follows makes NumPy's own calls, so its
-    numbers are as near as K6 wants those of another layout. Others may be 256 roundings off, where
-    they are of sums 1,000 of the largest. One that takes no call is told among the skips.
+    empty, with NaN and infinities, unless the op skips K12. A variant that a tape follows makes
+    NumPy's own calls, so its numbers are as near as K6 wants those of another layout. Others may be
+    256 roundings off, where they are of sums 1,000 of the largest. One that takes no call is told
+    among the skips.
     """
     count = 0
     for found in parities(spec, context):
@@ -70,6 +71,8 @@ def k34(spec: OpSpec, context: Context) -> int:
         count += found.calls
     if not count:
         raise DoesNotApply("no variant computes a call")
+    if "K12" in spec.skips:
+        context.notes.add((spec.name, "K34", f"NaN and infinities: {spec.skips['K12']}"))
     return count
 
 
