@@ -82,7 +82,8 @@ def test_drawn_windows_begin_at_the_start_and_finish_at_the_end():
 
 
 def test_derivatives_agree_with_differences():
-    x, samples = rng.standard_normal((2, 5, 6)), rng.random((2, 2))
+    x = rng.permutation(60).reshape(2, 5, 6) * 0.1  # no two nearly tie
+    samples = rng.random((2, 2))
     f = lambda x: mg.fractional_max_pool2d(x, 2, (3, 4), _random_samples=samples)
     assert gradcheck(f, x) and gradgradcheck(f, x)
 
