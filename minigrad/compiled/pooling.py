@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.pool import no_hits, places_counted
+from ..ops.pool.primitives import no_hits, places_counted
 from ..ops.windows import Windows
 from .install import on_host
 from .jit import kernel, larger

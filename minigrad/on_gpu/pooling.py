@@ -19,7 +19,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..fusion import launch
 from ..fusion.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
-from ..ops.pool import no_hits
+from ..ops.pool.primitives import no_hits
 from ..ops.windows import Windows
 from . import pooling_rows as rows
 from .install import on_gpu

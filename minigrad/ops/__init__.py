@@ -12,7 +12,6 @@ from .dropout import *
 from .einsum import *
 from .elementwise import *
 from .fft import *
-from .fractional_pool import *
 from .grid import *
 from .image_columns import *
 from .index import *
@@ -27,9 +26,7 @@ from .nan import *
 from .norm import *
 from .numpy_functions import *
 from .polynomials import *
-from .pool_calls import *
-from .pool_indices import *
-from .pool_norm import *
+from .pool import *
 from .ranges import *
 from .recurrent import *
 from .reduce import *

@@ -11,7 +11,7 @@ from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, module_of, widen
 from .elementwise.support import ordered
 from .grid import cubic_weights
-from .pool_calls import maxima, means
+from .pool.calls import maxima, means
 from .windows import Windows, per_axis, windows
 
 __all__ = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.ops import pool, pool_axes
+from minigrad.ops.pool import axes, primitives
 from minigrad.testing import gradcheck, gradgradcheck
 
 SIZES = {1: (9,), 2: (9, 8), 3: (6, 5, 7)}
@@ -78,7 +78,7 @@ def test_all_places_of_a_tile_at_once_share_as_place_after_place(size, kernel, d
     pooling = getattr(mg, f"max_pool{len(size)}d")
     gradients = []
     for few in (0, 10_000):
-        monkeypatch.setattr(pool, "FEW_PLACES", few)
+        monkeypatch.setattr(primitives, "FEW_PLACES", few)
         xm = leaf(x)
         y = pooling(xm, kernel)
         g = rand(*y.shape).astype(dtype)
@@ -172,7 +172,7 @@ def test_large_tiles_have_the_values_and_gradients_of_small_ones(name, shape, ke
         return y.node.op.name, y.numpy(), gx.numpy()
 
     by_axes, *ours = derivatives()
-    monkeypatch.setattr(pool_axes, "suits", lambda *args: False)
+    monkeypatch.setattr(axes, "suits", lambda *args: False)
     by_places, *theirs = derivatives()
     assert by_axes != by_places
     for a, b in zip(ours, theirs, strict=True):

@@ -1,19 +1,19 @@
 """Pooling as users call it: max_pool1d … avg_pool3d, checked and brought to the primitives.
 
-pool.py has these primitives, pool_axes.py the form for large windows.
+primitives.py has these primitives, axes.py the form for large windows.
 """
 
 from math import prod
 from typing import Any
 
-from ..engine.registry import op
-from ..tensor_api.composite import composite
-from . import pool_axes
-from .axes import array_like, as_floating
-from .elementwise.support import ordered
-from .pool import max_pool, sum_pool
-from .pool_indices import max_pool_indices
-from .windows import Padding, Sizes, Windows, per_axis, windows
+from ...engine.registry import op
+from ...tensor_api.composite import composite
+from ..axes import array_like, as_floating
+from ..elementwise.support import ordered
+from ..windows import Padding, Sizes, Windows, per_axis, windows
+from . import axes
+from .indices import max_pool_indices
+from .primitives import max_pool, sum_pool
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
@@ -43,13 +43,13 @@ def windows_of(
 
 def maxima(x: Any, how: Windows) -> Any:
     """The maximum of each window, by the op that takes less time."""
-    return pool_axes.maxima(x, how) if pool_axes.suits(x, how) else max_pool(x, how=how)
+    return axes.maxima(x, how) if axes.suits(x, how) else max_pool(x, how=how)
 
 
 def means(x: Any, how: Windows) -> Any:
     """The mean of each window, padding counted, by the op that takes less time."""
-    if pool_axes.suits(x, how):
-        return pool_axes.reduced(op.mean, x, how)
+    if axes.suits(x, how):
+        return axes.reduced(op.mean, x, how)
     return sum_pool(x, how=how, divisor=prod(how.kernel))
 
 

@@ -1,15 +1,16 @@
 """Pooling by large windows that tile the image (or are the whole image), as a reduction.
 
-The windows are then axes of a view. pool.py makes one NumPy call for each position of a window:
-the gradient of avg_pool2d over whole images of 56 × 56 took 77 ms that way, and takes 0.6 ms here.
+The windows are then axes of a view. primitives.py makes one NumPy call for each position of a
+window: the gradient of avg_pool2d over whole images of 56 × 56 took 77 ms that way, and takes
+0.6 ms here.
 """
 
 from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ..engine.registry import op
-from .windows import Windows
+from ...engine.registry import op
+from ..windows import Windows
 
 # Places of a window. Milliseconds of value and gradient by axes, and place by place: maxima of
 # 16×32×56×56 by 8×8 21 and 10, of 4×64×28×28 by 14×14 2.6 and 4.6, of 2×16×224×224 by 32×32 8, 62

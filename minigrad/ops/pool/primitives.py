@@ -1,6 +1,6 @@
 """The primitives of pooling in any number of dimensions: the maximum or the sum of each window.
 
-pool_calls.py has what users call.
+calls.py has what users call.
 
 The maximum runs pairwise over shifted slices, one axis after the other: for 2 × 2 windows that is
 two passes of np.maximum, forty times as fast as `max` over two axes of reshaped windows.
@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
-from ..backends.dtypes import accumulator, is_floating, lowest
-from ..engine.primitive import linear, primitive
-from . import image_layout, pool_tiles
-from .batching import full
-from .blocks import BLOCK, over_leading
-from .elementwise.selection import keep
-from .image_layout import scratch_like
-from .in_place import WHOLE, keep_into
-from .shifts import Shifts, Tiles, Views, placed
-from .windows import IDLE, Windows, every, fold, padded
+from ...backends.device import array_module
+from ...backends.dtypes import accumulator, is_floating, lowest
+from ...engine.primitive import linear, primitive
+from .. import image_layout
+from ..batching import full
+from ..blocks import BLOCK, over_leading
+from ..elementwise.selection import keep
+from ..image_layout import scratch_like
+from ..in_place import WHOLE, keep_into
+from ..shifts import Shifts, Tiles, Views, placed
+from ..windows import IDLE, Windows, every, fold, padded
+from . import tiles
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
@@ -105,7 +106,7 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
         shares = shares.astype(accumulator(a.dtype) or a.dtype, copy=False)
         shifts.put(_kept(shares, hits), y, shares)
 
-    fill = partial(pool_tiles.shares, how) if pool_tiles.suits(how, x, a) else by_place
+    fill = partial(tiles.shares, how) if tiles.suits(how, x, a) else by_place
     if fill is by_place and type(shifts) is Tiles and prod(how.kernel) > FEW_PLACES:
         fill = partial(_shares_by_cover, how, shifts)
     return _images(fill, how, x, x.shape[-dims:], a, x, y_max)

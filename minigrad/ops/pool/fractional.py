@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import device_of
-from ..backends.dtypes import accumulator, is_floating
-from ..engine.graph import raw
-from ..engine.registry import op
-from ..tensor_api.composite import composite
-from ..tensor_api.create import rand
-from .axes import array_beside, array_like, constant_like
-from .elementwise.support import ordered
-from .windows import per_axis
+from ...backends.device import device_of
+from ...backends.dtypes import accumulator, is_floating
+from ...engine.graph import raw
+from ...engine.registry import op
+from ...tensor_api.composite import composite
+from ...tensor_api.create import rand
+from ..axes import array_beside, array_like, constant_like
+from ..elementwise.support import ordered
+from ..windows import per_axis
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
 

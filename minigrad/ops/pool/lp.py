@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.graph import raw
-from ..engine.registry import op
-from ..tensor_api.composite import composite
-from .axes import array_like, as_floating, widen
-from .pool_calls import windows_of
-from .scaling import is_lost, is_normal, overflow_ignored, power_of_two
-from .windows import Sizes
+from ...engine.graph import raw
+from ...engine.registry import op
+from ...tensor_api.composite import composite
+from ..axes import array_like, as_floating, widen
+from ..scaling import is_lost, is_normal, overflow_ignored, power_of_two
+from ..windows import Sizes
+from .calls import windows_of
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
-from ..backends.dtypes import is_floating
-from ..engine.primitive import linear, primitive
-from ..tensor_api.composite import composite
-from .axes import array_beside, array_like
-from .batching import one_more_of_all
-from .index.scattering import along_key, last_writes, write_at
-from .windows import Padding, Sizes, Windows, every, padded, per_axis, windows
+from ...backends.device import array_module
+from ...backends.dtypes import is_floating
+from ...engine.primitive import linear, primitive
+from ...tensor_api.composite import composite
+from ..axes import array_beside, array_like
+from ..batching import one_more_of_all
+from ..index.scattering import along_key, last_writes, write_at
+from ..windows import Padding, Sizes, Windows, every, padded, per_axis, windows
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
