@@ -266,6 +266,19 @@ def test_a_weight_in_float32_serves_x_in_float16_and_gets_its_gradient_in_float3
     assert x.grad.dtype == np.float16 and w.grad.dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16], ids=str)
+def test_the_gradient_of_16_bit_floats_is_rounded_once(dtype):
+    x, w, g = (rng.standard_normal(shape).astype(dtype) for shape in ((50, 60), (60,), (50, 60)))
+
+    def gradient(*values):
+        x, w, g = map(mg.tensor, values)
+        return mg.grad(mg.layer_norm(x.requires_grad_(), 60, w), x, g).numpy()
+
+    found, exact = gradient(x, w, g), gradient(*(a.astype(float) for a in (x, w, g)))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.astype(float), exact, rtol=finfo(dtype).eps, atol=1e-5)
+
+
 # -- PyTorch -------------------------------------------------------------------------------------
 
 

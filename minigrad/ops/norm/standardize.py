@@ -232,7 +232,7 @@ def standardize_dx(
         if uniform or w is None:
             u[...] = a[piece]
         else:
-            np.multiply(a[piece], w, out=u, casting="same_kind")
+            np.multiply(a[piece], w, out=u, dtype=wide, casting="same_kind")
             w = None
         return centred, u, w
 
