@@ -146,7 +146,7 @@ def test_ctrl_c_anywhere_in_a_save_is_raised_as_such_and_leaves_a_whole_file(tmp
             sys.setprofile(None)
         if left > 0:
             break
-        gc.collect()  # an archive that was left open says so as it is freed: now, not in `load`
+        gc.collect(1)  # an archive that was left open says so as it is freed: now, not in `load`
         assert set(mg.load(path)["x"].tolist()) in ({0}, {1})
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert at > 100
