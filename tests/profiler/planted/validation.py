@@ -6,8 +6,8 @@ import minigrad as mg
 
 mg.manual_seed(0)
 rng = np.random.default_rng(0)
-images = rng.random((256, 1, 12, 12), dtype=np.float32)
-labels = rng.integers(0, 10, 256)
+images = rng.random((1024, 1, 12, 12), dtype=np.float32)
+labels = rng.integers(0, 10, 1024)
 
 
 class CNN(mg.nn.Module):
