@@ -1,10 +1,14 @@
-"""Pooling of images with one or two spatial axes, place after place of the windows."""
+"""Pooling of images with one or two spatial axes, place after place of the windows.
 
+Large tiles are left to the reductions of fast/pool/, which do each in one call.
+"""
+
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..ops.pool.primitives import no_hits, places_counted
+from ..ops.pool.primitives import no_hits, positions_counted
 from ..ops.windows import Windows
 from .install import on_host
 from .jit import kernel, larger
@@ -156,6 +160,8 @@ def max_pool(x: Any, *, how: Windows) -> Any:
     if dims > 2 or not plain(x):
         return None
     size = x.shape[-dims:]
+    if how.are_large_tiles(size):
+        return None
     out = how.count("max_pool", size)
     y = np.empty((*x.shape[:-dims], *out), x.dtype)
     if how == FOURS:
@@ -170,7 +176,7 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
     dims = len(how.kernel)
     if dims > 2 or not plain(a, x, y_max) or a.shape != y_max.shape:
         return None
-    if not fit(how, x.shape, a.shape):
+    if not fit(how, x.shape, a.shape) or how.are_large_tiles(x.shape[-dims:]):
         return None
     if how == FOURS:
         covered = all(n % 2 == 0 for n in x.shape[-2:])
@@ -192,8 +198,10 @@ def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
     size = x.shape[-dims:]
     if type(divisor) is tuple:
         y = sum_pool(x, how=how)
-        y /= places_counted(np, how, size, divisor).astype(x.dtype)
+        y /= positions_counted(np, how, size, divisor).astype(x.dtype)
         return y
+    if divisor == prod(how.kernel) and how.are_large_tiles(size):
+        return None
     out = how.count("sum_pool", size)
     y, number = np.empty((*x.shape[:-dims], *out), x.dtype), x.dtype.type(divisor)
     _pooled(lambda x, y, where: _sum(x, y, number, where), how, size, out, x, y)
@@ -206,7 +214,9 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     if dims > 2 or not plain(a) or not fit(how, (*a.shape[:-dims], *size), a.shape):
         return None
     if type(divisor) is tuple:
-        a, divisor = a / places_counted(np, how, tuple(size), divisor).astype(a.dtype), 1
+        a, divisor = a / positions_counted(np, how, tuple(size), divisor).astype(a.dtype), 1
+    elif divisor == prod(how.kernel) and how.are_large_tiles(tuple(size)):
+        return None
     y, number = np.empty((*a.shape[:-dims], *size), a.dtype), a.dtype.type(divisor)
     _pooled(
         lambda a, y, where: _sum_dx(a, y, number, where), how, tuple(size), a.shape[-dims:], a, y

@@ -1,9 +1,9 @@
 """The maximum and the mean of windows, and their gradients.
 
-Windows of up to 64 places go to pooling_rows.py. What stands here is for larger ones: a thread an
-element, kernel and stride … constants, the image's sizes arguments. A gradient goes from the
-image's side: each place asks the windows that cover it, so nothing is added by atomics and results
-repeat bit for bit.
+Large tiles are left to the reductions of fast/pool/, windows of up to 64 places to pooling_rows.py.
+What stands here is for other large ones: a thread an element, kernel and stride … constants, the
+image's sizes arguments. A gradient goes from the image's side: each place asks the windows that
+cover it, so nothing is added by atomics and results repeat bit for bit.
 
 max_pool notes where each maximum is (the residual `hits`: a bit a place), so that its gradient
 reads one or two bytes a window in place of the image and the maxima.
@@ -200,6 +200,8 @@ def max_pool(x: Any, *, how: Windows) -> Any:
         return None
     axes, xp = len(how.kernel), array_module(x)
     size = x.shape[-axes:]
+    if how.are_large_tiles(size):
+        return None
     out = how.count("max_pool", size)
     y = xp.empty((*x.shape[:-axes], *out), x.dtype)
     given, index = [launch.dense(x)], _index(x, y)
@@ -220,6 +222,8 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
         return None
     axes = len(how.kernel)
     size, out = x.shape[-axes:], a.shape[-axes:]
+    if how.are_large_tiles(size):
+        return None
     gx, index = array_module(x).empty(x.shape, a.dtype), _index(x, a)
     if hits is None or not hits.size:
         arrays = [launch.dense(v) for v in (a, x, y_max)]
@@ -236,6 +240,8 @@ def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
         return None
     axes = len(how.kernel)
     size = x.shape[-axes:]
+    if _means(how, size, divisor):
+        return None
     out = how.count("sum_pool", size)
     y = array_module(x).empty((*x.shape[:-axes], *out), x.dtype)
     given, index = [launch.dense(x)], _index(x, y)
@@ -251,6 +257,8 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     if not _ready(a) or not prod(size) or not _divides(how, divisor):
         return None
     axes, size = len(how.kernel), tuple(size)
+    if _means(how, size, divisor):
+        return None
     out = a.shape[-axes:]
     gx = array_module(a).empty((*a.shape[:-axes], *size), a.dtype)
     given, index = [launch.dense(a)], _index(a, gx)
@@ -261,6 +269,11 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     source = rows.sum_gradient_source(how, size, out, a.dtype, index, divisor)
     _by_rows(source, *rows.places_shape(how, size, a.dtype), given, gx)
     return gx
+
+
+def _means(how: Windows, size: tuple, divisor: Any) -> bool:
+    """Whether these are means of large tiles."""
+    return divisor == prod(how.kernel) and how.are_large_tiles(size)
 
 
 def _divides(how: Windows, divisor: Any) -> bool:

@@ -11,7 +11,7 @@ from ..tensor_api.composite import composite
 from .axes import array_like, as_floating, module_of, widen
 from .elementwise.support import ordered
 from .grid import cubic_weights
-from .pool.calls import maxima, means
+from .pool.primitives import max_pool, sum_pool
 from .windows import Windows, per_axis, windows
 
 __all__ = [
@@ -43,7 +43,7 @@ def _adaptive(x: Any, size: tuple) -> Any:
     old = x.shape[-len(size) :]
     tiles = _tiles(old, size)
     if tiles is not None:
-        return means(x, tiles)
+        return sum_pool(x, how=tiles, divisor=prod(tiles.kernel))
     y = widen(x)
     for axis, n, m in zip(range(-len(size), 0), old, size, strict=True):
         y = _weighted(y, axis, _means(n, m))
@@ -100,7 +100,7 @@ def _adaptive_max(dims: int, x: Any, output_size: Any, return_indices: bool) -> 
     x = ordered(x, name)
     tiles = _tiles(x.shape[-dims:], size)
     if tiles is not None and not return_indices:
-        return maxima(x, tiles)
+        return max_pool(x, how=tiles)
     xp, old, lead = module_of(x), x.shape[-dims:], x.ndim - dims
     key: list = []
     place: Any = 0

@@ -82,10 +82,18 @@ def test_windows_that_may_hold_padding_leave_a_nan_to_the_op():
 
 
 def test_an_infinite_gradient_reaches_only_the_maximum():
-    x = np.array([[[1.0, 2.0], [0.0, 1.0]]])
+    x = np.array([[[1.0, 2.0, 3.0, 0.0], [0.0, 1.0, 0.0, 0.0]]])
     how = windows("pool", (2, 2), (2, 2))
-    gx = compiled.max_pool_dx(np.array([[[np.inf]]]), x, np.array([[[2.0]]]), how=how)
-    np.testing.assert_array_equal(gx, [[[0, np.inf], [0, 0]]])
+    gx = compiled.max_pool_dx(np.array([[[np.inf, 1.0]]]), x, np.array([[[2.0, 3.0]]]), how=how)
+    np.testing.assert_array_equal(gx, [[[0, np.inf, 1, 0], [0, 0, 0, 0]]])
+
+
+def test_large_tiles_are_left_to_reductions_over_axes():
+    x = images((2, 8, 8))
+    for kernel in ((8, 8), (8, 4)):
+        how = windows("pool", kernel, kernel)
+        for call in (compiled.max_pool, lambda x, how: compiled.sum_pool(x, how=how, divisor=64)):
+            assert (call(x, how=how) is None) == (kernel == (8, 8))
 
 
 def test_what_is_not_float_or_not_contiguous_is_left_to_the_op():

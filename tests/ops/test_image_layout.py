@@ -93,8 +93,9 @@ def test_some_of_the_images_give_what_they_give_in_rows(name, size):
 
 
 def of_fast(name):
-    """In plain mode a convolution's results lie in rows."""
-    return pytest.param(name, marks=[pytest.mark.layer("fast")] if name in CONVOLUTIONS else [])
+    """In plain mode the results of a convolution and of pooling lie in rows."""
+    by_form = name in CONVOLUTIONS or "_pool" in name
+    return pytest.param(name, marks=[pytest.mark.layer("fast")] if by_form else [])
 
 
 @pytest.mark.parametrize("name", map(of_fast, TURNED))

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.ops.pool import axes, primitives
 from minigrad.testing import gradcheck, gradgradcheck
 
 SIZES = {1: (9,), 2: (9, 8), 3: (6, 5, 7)}
@@ -64,28 +63,6 @@ def test_more_ties_than_a_byte_counts_share_a_gradient_too():
     x = leaf(np.zeros((1, 16, 16)))
     mg.max_pool2d(x, 16).backward(np.array([[[1.0]]]))
     np.testing.assert_array_equal(x.grad.numpy(), np.full((1, 16, 16), 1 / 256))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("size", "kernel"),
-    [((11,), (5,)), ((9, 8), (2, 4)), ((6, 5, 7), (3, 2, 2)), ((40, 17), (17,) * 2)],
-)
-def test_all_places_of_a_tile_at_once_share_as_place_after_place(size, kernel, dtype, monkeypatch):
-    x = np.round(rand(2, 3, *size)).astype(dtype)  # many ties
-    x[1, 0].flat[::5] = np.nan
-    x[0, 1].flat[::7] = -np.inf
-    pooling = getattr(mg, f"max_pool{len(size)}d")
-    gradients = []
-    for few in (0, 10_000):
-        monkeypatch.setattr(primitives, "FEW_PLACES", few)
-        xm = leaf(x)
-        y = pooling(xm, kernel)
-        g = rand(*y.shape).astype(dtype)
-        g[0, 0].flat[0] = np.inf
-        gradients.append(mg.grad(y, xm, g).numpy())
-    np.testing.assert_array_equal(*gradients)
-    assert np.count_nonzero(gradients[0]) > y.size / 2
 
 
 def test_an_infinite_gradient_reaches_only_the_maximum():
@@ -147,36 +124,7 @@ def test_with_ceil_mode_a_last_window_may_hang_over_an_image_smaller_than_itself
         mg.max_pool1d(x, 3, 2)
 
 
-# -- large tiles: a reduction over axes ------------------------------------------------------
-
-LARGE_TILES = [
-    ((2, 3, 9, 8), (9, 8)),
-    ((2, 3, 32, 24), (16, 12)),
-    ((2, 40), (40,)),
-    ((260,), (130,)),
-]
-
-
-@pytest.mark.parametrize("shape, kernel", LARGE_TILES)
-@pytest.mark.parametrize("name", ["max", "avg"])
-def test_large_tiles_have_the_values_and_gradients_of_small_ones(name, shape, kernel, monkeypatch):
-    pool = getattr(mg, f"{name}_pool{len(kernel)}d")
-    values = np.random.default_rng(0).integers(0, 50, shape).astype(float)  # with ties
-    values.reshape(-1)[[3, -5]] = np.nan, -np.inf
-    g = rand(*pool(values, kernel).shape)
-
-    def derivatives():
-        x = leaf(values)
-        y = pool(x, kernel)
-        (gx,) = mg.grad(y, [x], mg.tensor(g), create_graph=True)
-        return y.node.op.name, y.numpy(), gx.numpy()
-
-    by_axes, *ours = derivatives()
-    monkeypatch.setattr(axes, "suits", lambda *args: False)
-    by_places, *theirs = derivatives()
-    assert by_axes != by_places
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+# -- adaptive ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, (3, 2), (1, None)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.ops.image_layout import lies_places_first, places_first
-from minigrad.ops.pool import primitives, tiles
+from minigrad.ops.pool import forms, tiles
 from minigrad.ops.windows import windows
 
 POOLS = {1: mg.max_pool1d, 2: mg.max_pool2d, 3: mg.max_pool3d}
@@ -48,7 +48,7 @@ def tiled(draw):
 def test_ties_and_nans_share_as_in_rows(case, block):
     x, g, kernel = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(primitives, "IMAGES", block)
+        patch.setattr(forms, "IMAGES", block)
         found = gradient(places_first(x), places_first(g), kernel)
     np.testing.assert_array_equal(found, gradient(x, g, kernel))
 

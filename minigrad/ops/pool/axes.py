@@ -1,41 +1,74 @@
 """Pooling by large windows that tile the image (or are the whole image), as a reduction.
 
-The windows are then axes of a view. primitives.py makes one NumPy call for each position of a
-window: the gradient of avg_pool2d over whole images of 56 × 56 took 77 ms that way, and takes
-0.6 ms here.
+The windows are then axes of a view. One NumPy call for each position of a window takes much longer:
+the gradient of avg_pool2d over whole images of 56 × 56 took 77 ms that way, and takes 0.6 ms here.
 """
 
-from collections.abc import Callable
-from math import prod
 from typing import Any
 
-from ...engine.registry import op
+import numpy as np
+
+from ...backends.dtypes import accumulator
 from ..windows import Windows
 
-# Places of a window. Milliseconds of value and gradient by axes, and place by place: maxima of
-# 16×32×56×56 by 8×8 21 and 10, of 4×64×28×28 by 14×14 2.6 and 4.6, of 2×16×224×224 by 32×32 8, 62
-MANY = 128
 
+def _view(x: Any, how: Windows) -> tuple[Any, tuple]:
+    """x (..., *size) with the positions of each window as axes of their own; and which these are.
 
-def suits(x: Any, how: Windows) -> bool:
-    """Whether these windows of x (..., *size) can be such axes, and that pays."""
-    size = x.shape[x.ndim - len(how.kernel) :]
-    if not how.tiling or any(n % k for n, k in zip(size, how.kernel, strict=True)):
-        return False
-    return how.kernel == size or prod(how.kernel) >= MANY
-
-
-def reduced(reduction: Callable, x: Any, how: Windows) -> Any:
-    """reduction (op.max, op.mean) of each window."""
-    dims = len(how.kernel)
-    lead, size = x.shape[: x.ndim - dims], x.shape[x.ndim - dims :]
+    Of a window that is the whole image these are the image's.
+    """
+    at = x.ndim - len(how.kernel)
+    lead, size = x.shape[:at], x.shape[at:]
     if how.kernel == size:
-        return reduction(x, axis=tuple(range(-dims, 0)), keepdims=True)
+        return x, tuple(range(at, x.ndim))
     pairs = zip(size, how.kernel, strict=True)
-    view = op.reshape(x, shape=(*lead, *[n for m, k in pairs for n in (m // k, k)]))
-    return reduction(view, axis=tuple(range(len(lead) + 1, view.ndim, 2)))
+    view = x.reshape((*lead, *[n for m, k in pairs for n in (m // k, k)]))
+    return view, tuple(range(at + 1, view.ndim, 2))
 
 
-def maxima(x: Any, how: Windows) -> Any:
-    """The maximum of each window."""
-    return reduced(op.max, x, how)
+def _beside(y: Any, view: Any, axes: tuple) -> Any:
+    """y (..., *out) so that it broadcasts against the view."""
+    return y if y.ndim == view.ndim else np.expand_dims(y, axes)
+
+
+def reduced(reduction: Any, x: Any, how: Windows) -> Any:
+    """reduction (op.max, op.mean) of each window."""
+    view, axes = _view(x, how)
+    return reduction.forward(view, axis=axes, keepdims=how.kernel == x.shape[-len(how.kernel) :])
+
+
+def _maximal(view: Any, top: Any, axes: tuple, dtype: Any) -> tuple[Any, Any]:
+    """Where the view has the maximum of its window; and at how many positions, or 1."""
+    hits = (view == top) | ((view != view) & (top != top))
+    return hits, np.maximum(hits.sum(axis=axes, keepdims=True), 1).astype(dtype)
+
+
+def max_dx(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
+    """Every entry of a, in equal shares, at those positions of its window where x is y_max."""
+    view, axes = _view(x, how)
+    a = _beside(a.astype(accumulator(a.dtype) or a.dtype, copy=False), view, axes)
+    hits, ties = _maximal(view, _beside(y_max, view, axes), axes, a.dtype)
+    return np.where(hits, a / ties, 0).reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def max_pick(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
+    """The mean of a over those positions of each window where x is y_max."""
+    view, axes = _view(x, how)
+    a = _view(a.astype(accumulator(a.dtype) or a.dtype, copy=False), how)[0]
+    hits, ties = _maximal(view, _beside(y_max, view, axes), axes, a.dtype)
+    y = np.where(hits, a, 0).sum(axis=axes, keepdims=True) / ties
+    return y.reshape(y_max.shape).astype(x.dtype, copy=False)
+
+
+def mean_dx(a: Any, size: tuple, how: Windows, count: int) -> Any:
+    """Every entry of a / count at all positions of its window."""
+    lead = a.shape[: a.ndim - len(size)]
+    share = a.astype(accumulator(a.dtype) or a.dtype, copy=False) / count
+    if how.kernel != size:
+        at = tuple(range(len(lead) + 1, len(lead) + 2 * len(size), 2))
+        share = np.expand_dims(share, at)
+        pairs = zip(size, how.kernel, strict=True)
+        shape = (*lead, *[n for m, k in pairs for n in (m // k, k)])
+    else:
+        shape = (*lead, *size)
+    return np.broadcast_to(share.astype(a.dtype, copy=False), shape).reshape((*lead, *size))

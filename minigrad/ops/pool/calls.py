@@ -1,17 +1,15 @@
 """Pooling as users call it: max_pool1d … avg_pool3d, checked and brought to the primitives.
 
-primitives.py has these primitives, axes.py the form for large windows.
+primitives.py has these primitives.
 """
 
 from math import prod
 from typing import Any
 
-from ...engine.registry import op
 from ...tensor_api.composite import composite
 from ..axes import array_like, as_floating
 from ..elementwise.support import ordered
 from ..windows import Padding, Sizes, Windows, per_axis, windows
-from . import axes
 from .indices import max_pool_indices
 from .primitives import max_pool, sum_pool
 
@@ -41,18 +39,6 @@ def windows_of(
     return how
 
 
-def maxima(x: Any, how: Windows) -> Any:
-    """The maximum of each window, by the op that takes less time."""
-    return axes.maxima(x, how) if axes.suits(x, how) else max_pool(x, how=how)
-
-
-def means(x: Any, how: Windows) -> Any:
-    """The mean of each window, padding counted, by the op that takes less time."""
-    if axes.suits(x, how):
-        return axes.reduced(op.mean, x, how)
-    return sum_pool(x, how=how, divisor=prod(how.kernel))
-
-
 def _max_pool(
     dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
     dilation: Sizes, ceil_mode: bool, return_indices: bool,
@@ -60,7 +46,7 @@ def _max_pool(
     name = f"max_pool{dims}d"
     x = ordered(array_like(x), name)
     how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
-    y = maxima(x, how)
+    y = max_pool(x, how=how)
     return (y, max_pool_indices(x, how=how)) if return_indices else y
 
 
@@ -77,7 +63,7 @@ def _avg_pool(
         return sum_pool(x, how=how, divisor=divisor_override)
     asked = windows(name, how.kernel, how.stride, padding).padding
     if how.padding == asked and (count_include_pad or not any(map(any, asked))):
-        return means(x, how)
+        return sum_pool(x, how=how, divisor=prod(how.kernel))
     # windows at the border cover fewer places: count those in x, or in x and the padding asked for
     counted = asked if count_include_pad else ((0, 0),) * dims
     return sum_pool(x, how=how, divisor=counted)

@@ -80,13 +80,15 @@ TWO = [
 ]
 # a window that is the image, and one of so many places that its axes are reduced
 ALL = [((2, 3, 4), {"kernel_size": (3, 4)}), ((2, 20, 18), {"kernel_size": (10, 18)})]
-# images in several blocks, in strips; tiles with and without a rest; windows that overlap
+# images in several blocks, in strips; tiles with and without a rest; windows that overlap; tiles
+# of many positions
 LARGE = [
     (((16, 16, 10, 12),), {"kernel_size": 2}),
     (((16, 16, 9, 10),), {"kernel_size": 2}),
     (((16, 16, 9, 11),), {"kernel_size": 3, "stride": 2, "padding": 1}),
     (((16, 32, 36, 38),), {"kernel_size": 2}),
     (((16, 32, 36, 38),), {"kernel_size": (3, 2), "stride": (1, 2)}),
+    (((4, 16, 24, 24),), {"kernel_size": 12}),
 ]
 DILATED = ((1, 2, 6, 5), {"kernel_size": 2, "dilation": 2, "stride": 1})
 
@@ -385,6 +387,7 @@ register_op(
             (((2, 4, 3),), {"size": (4, 5), "how": WINDOWS[1], "divisor": COUNTED}),
         ]
     ),
+    large=in_both_orders([(((16, 16, 5, 6),), {"size": (9, 11), "how": _how(2, 3, 2, 1)})]),
     reference=_spread_sums,
     dtypes=REAL,
     skips={"K17": _BAD_SIZES},
