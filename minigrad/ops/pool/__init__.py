@@ -1,6 +1,6 @@
 """Pooling: primitives.py has the mathematics, calls.py the API."""
 
-from . import calls, forms, fractional, indices, lp
+from . import calls, fractional, indices, lp
 from .calls import *
 from .fractional import *
 from .indices import *

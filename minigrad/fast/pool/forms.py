@@ -20,12 +20,9 @@ import numpy as np
 from ...backends.dtypes import accumulator
 from ...custom.variants import Variant, add
 from ...engine.registry import op
-from .. import image_layout
-from ..blocks import BLOCK, over_leading
-from ..shifts import Tiles, Views, placed
-from ..windows import Windows
-from . import axes, separable, shares, tiles
-from .primitives import (
+from ...ops import image_layout
+from ...ops.blocks import BLOCK, over_leading
+from ...ops.pool.primitives import (
     max_pool,
     max_pool_dx,
     max_pool_pick,
@@ -34,6 +31,9 @@ from .primitives import (
     sum_pool,
     sum_pool_dx,
 )
+from ...ops.shifts import Tiles, Views, placed
+from ...ops.windows import Windows
+from . import axes, separable, shares, tiles_hwnc
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
@@ -99,9 +99,9 @@ def max_dx_by_axes(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows
     return axes.max_dx(a, x, y_max, how)
 
 
-@form(max_pool_dx, "tiles HWNC", lambda a, x, y_max, hits=None, *, how: tiles.suits(how, x, a))
+@form(max_pool_dx, "tiles HWNC", lambda a, x, y_max, hits=None, *, how: tiles_hwnc.suits(how, x, a))
 def max_dx_of_tiles_hwnc(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> Any:
-    return over_images(partial(tiles.shares, how), how, x, _size(x, how), a, x, y_max)
+    return over_images(partial(tiles_hwnc.shares, how), how, x, _size(x, how), a, x, y_max)
 
 
 def _several(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> bool:

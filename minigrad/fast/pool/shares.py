@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, is_floating
-from ..elementwise.selection import keep
-from ..image_layout import scratch_like
-from ..in_place import WHOLE, keep_into
-from ..shifts import Shifts, Tiles, Views
-from ..windows import Windows
+from ...ops.elementwise.selection import keep
+from ...ops.image_layout import scratch_like
+from ...ops.in_place import WHOLE, keep_into
+from ...ops.shifts import Shifts, Tiles, Views
+from ...ops.windows import Windows
 from .separable import slide
 
 FEW = 3  # positions of a tile, up to which one is taken after the other

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, lowest
-from ..windows import IDLE, Windows, every, fold, padded
+from ...ops.windows import IDLE, Windows, every, fold, padded
 
 
 def slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.fast.pool import forms, tiles_hwnc
 from minigrad.ops.image_layout import lies_places_first, places_first
-from minigrad.ops.pool import forms, tiles
 from minigrad.ops.windows import windows
 
 POOLS = {1: mg.max_pool1d, 2: mg.max_pool2d, 3: mg.max_pool3d}
@@ -16,8 +16,8 @@ POOLS = {1: mg.max_pool1d, 2: mg.max_pool2d, 3: mg.max_pool3d}
 @pytest.fixture
 def calls(monkeypatch):
     counted = []
-    shares = tiles.shares
-    monkeypatch.setattr(tiles, "shares", lambda *args: counted.append(1) or shares(*args))
+    shares = tiles_hwnc.shares
+    monkeypatch.setattr(tiles_hwnc, "shares", lambda *args: counted.append(1) or shares(*args))
     return counted
 
 
@@ -71,5 +71,5 @@ def test_it_is_taken_for_images_places_first_alone(calls):
 )
 def test_windows_that_do_not_tile_the_image_are_left_alone(how):
     x = places_first(np.zeros((2, 3, 8, 8)))
-    assert lies_places_first(x) and not tiles.suits(how, x, x)
-    assert tiles.suits(windows("pool", (2, 2), 2, 0), x, x)
+    assert lies_places_first(x) and not tiles_hwnc.suits(how, x, x)
+    assert tiles_hwnc.suits(windows("pool", (2, 2), 2, 0), x, x)

@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.custom.variants import listed
 from minigrad.engine.registry import op
-from minigrad.ops.pool import shares
+from minigrad.fast.pool import shares
 
 OPS = (op.max_pool, op.max_pool_dx, op.max_pool_pick, op.sum_pool, op.sum_pool_dx)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator
-from ..windows import Windows
+from ...ops.windows import Windows
 
 
 def _view(x: Any, how: Windows) -> tuple[Any, tuple]:
