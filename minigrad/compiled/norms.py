@@ -47,7 +47,9 @@ def standardize(plan: Any, values: tuple) -> list | None:
     weight = saved.get("weight")
     if weight is None and 1 not in plan.slots:
         return None
-    if scale_of(saved["x"], saved["rstd"], saved["eps"]) is not None:
+    if "x" not in saved:  # the bias alone needs a gradient
+        return None
+    if scale_of(saved["rstd"], saved["eps"]) is not None:
         return None
     x, axis = saved["x"], saved["axis"]
     arrays = [g, x, saved["mean"], saved["rstd"]]

@@ -18,6 +18,7 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
+from ..ops.norm import forms as _norm_forms
 from . import codegen, conv, fast_call, function_quick, ownership, pool
 
 primitive.make_call = fast_call.generated_call

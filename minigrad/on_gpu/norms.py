@@ -139,7 +139,7 @@ def standardize(
     if running is not None:
         if var is None:
             var = np.maximum(1 / (rstd * rstd) - eps, 0)  # of equal values not −ε eps
-        move_running(running, mean, shaped(var, kept), x.size // prod(kept))
+        move_running(running, mean, shaped(var, kept), x)
     return y, mean, rstd
 
 

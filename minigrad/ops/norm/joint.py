@@ -2,8 +2,8 @@
 
     dx = r (u − mean u − x̂ mean(u x̂)), u = g weight ;  dweight = Σ g x̂ ;  dbias = Σ g
 
-For NumPy's arrays alone: standardize's rule takes the three apart, as ops that have derivatives,
-where the gradients are differentiated again, on a GPU, and for what is refused here.
+For NumPy's arrays alone: the three are taken apart, as ops that have derivatives, where they are
+differentiated again, on a GPU, and for what is refused here.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def gradients(
             return None
     if dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None
-    if (scale := scaled.scale_of(x, rstd, eps)) is not None:
+    if (scale := scaled.scale_of(rstd, eps)) is not None:
         x, mean, rstd = scaled.rescaled(scale, x, mean, rstd)
         found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, 1.0, centre)
         return found and [found[0] if found[0] is None else found[0] / scale, *found[1:]]

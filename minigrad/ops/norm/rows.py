@@ -62,7 +62,7 @@ def _in_blocks(fill: Callable[..., None], *matrices: Any) -> None:
 
 
 def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre: bool) -> tuple:
-    """(y, mean, rstd) as `standardize` gives them."""
+    """(y, mean, None, rstd): what `standardize` gives; nobody asks for the variance."""
     rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype)
     n, d = rows.shape
     mean, rstd = np.zeros((n, 1), x.dtype), np.empty((n, 1), x.dtype)
@@ -88,9 +88,9 @@ def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre
 
     _in_blocks(fill, rows, y.reshape(n, d), mean, rstd)
     if x.ndim == 2 and len(axis) == 1:
-        return y, mean, rstd
+        return y, mean, None, rstd
     kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
-    return y, mean.reshape(kept), rstd.reshape(kept)
+    return y, mean.reshape(kept), None, rstd.reshape(kept)
 
 
 def gradients(

@@ -1,38 +1,44 @@
 """Normalisations of numbers whose squares are beyond the numbers of their dtype.
 
 x̂ does not change when x is divided by s and eps by s², and its gradient is that of x/s over s. So
-rows whose variance has overflowed, or vanished beside an eps of 0, are done again over a power of
-two, which rounds nothing, near their largest |x|. The others keep their bits. That costs a look at
-rstd, of which there are few.
+`standardize` takes deviations over a power of two near the largest, which rounds nothing. Forms
+that square them as they are ask afterwards what was lost: a look at rstd, of which there are few.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import accumulator
+from ..axes import widen
 
 
-def is_lost(rstd: Any, eps: float) -> bool:
-    """Whether some variance is not finite, or without an eps below the normal numbers."""
-    if type(rstd) is not np.ndarray or not rstd.size:
-        return False
-    if not rstd.item(rstd.argmin()) > 0:  # 0 of an infinite one, or NaN
-        return True
-    tiny, largest, _ = _LIMITS[rstd.dtype.char]
-    return eps < tiny and not rstd.item(rstd.argmax()) <= largest
+def centred_in_units(x: Any, axis: tuple, eps: float, centre: bool) -> tuple:
+    """(mean x, (x − mean x)/unit, unit), unit a power of two near the largest |x − mean x|.
 
-
-FEW = 1 << 12  # numbers, of which a sum of squares is had in less time than a context of errstate
-
-
-def is_ordinary(x: Any, eps: float) -> bool:
-    """Whether the squares of a few numbers are within the numbers of the dtype, as their sum says,
-    so that nothing can be lost. False of many numbers.
+    unit is at least 1 beside an eps that is a normal number: eps over its square is to be one, too.
     """
-    if x.size > FEW or type(x) is not np.ndarray or x.dtype.char not in "fd":
-        return False
-    return eps >= _LIMITS[x.dtype.char][0] and np.vdot(x, x) < np.inf  # pyright: ignore[reportReturnType] (np.bool_)
+    least = float(eps >= least_normal(x.dtype))
+    s = _power_of_two(x, axis, least)
+    x = x / s
+    mean = average(x, axis) if centre else np.zeros_like(s)
+    x = x - mean
+    t = _power_of_two(x, axis, least / s)
+    return mean * s, x / t, s * t
+
+
+def _power_of_two(x: Any, axis: tuple, least: Any) -> Any:
+    """The one below the largest |x| over the axes, or below `least`; 1 for 0, ∞ and NaN."""
+    if not x.size:
+        return average(x, axis) + 1
+    top = np.maximum(np.max(np.abs(x), axis=axis, keepdims=True), least)
+    exponent = np.frexp(np.where((top > 0) & np.isfinite(top), top, 1))[1]
+    return np.ldexp(np.ones_like(top), exponent - 1)
+
+
+def average(x: Any, axis: tuple) -> Any:
+    """The mean over the axes, which keep their places; of no values 0."""
+    return x.sum(axis, keepdims=True) / x.dtype.type(max(1, prod([x.shape[k] for k in axis])))
 
 
 def _limits(char: str) -> tuple:
@@ -45,35 +51,27 @@ def _limits(char: str) -> tuple:
 _LIMITS = {char: _limits(char) for char in "fdg"}
 
 
-def standardized(
-    x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre: bool, found: tuple
-) -> tuple:
-    """(y, mean, rstd): those found, and where they are lost those of x over a power of two."""
-    y, mean, rstd = found
-    dtype, wide = y.dtype, rstd.dtype
-    x = x.astype(wide, copy=False)
-    top = np.max(np.abs(x), axis=axis, keepdims=True)
-    finite = (top > 0) & np.isfinite(top)
-    lost = finite & ~((rstd > 0) & (rstd <= _LIMITS[wide.char][1]))
-    scale = np.where(lost, np.exp2(np.frexp(np.where(lost, top, 1))[1] - 1), 1).astype(wide)
-    x = x / scale
-    own_mean = np.mean(x, axis=axis, keepdims=True) if centre else np.zeros_like(mean)
-    x -= own_mean
-    own_rstd = 1 / np.sqrt(np.mean(x * x, axis=axis, keepdims=True) + eps / scale / scale)
-    x *= own_rstd
-    if weight is not None:
-        x = x * weight
-    if bias is not None:
-        x = x + bias
-    return (
-        np.where(lost, x.astype(dtype, copy=False), y),
-        np.where(lost, own_mean * scale, mean),
-        np.where(lost, own_rstd / scale, rstd),
-    )
+def least_normal(dtype: Any) -> float:
+    return _LIMITS[dtype.char][0]
 
 
-def scale_of(x: Any, rstd: Any, eps: float) -> Any:
-    """A power of two near each deviation of x whose powers may leave the numbers, else 1.
+def lost(rstd: Any) -> Any:
+    """Where a variance is not finite, or below the normal numbers."""
+    return ~((rstd > 0) & (rstd <= _LIMITS[rstd.dtype.char][1]))
+
+
+def is_lost(rstd: Any, eps: float) -> bool:
+    """Whether some variance is not finite, or without an eps below the normal numbers."""
+    if type(rstd) is not np.ndarray or not rstd.size:
+        return False
+    if not rstd.item(rstd.argmin()) > 0:  # 0 of an infinite one, or NaN
+        return True
+    tiny, largest, _ = _LIMITS[rstd.dtype.char]
+    return eps < tiny and not rstd.item(rstd.argmax()) <= largest
+
+
+def scale_of(rstd: Any, eps: float) -> Any:
+    """A power of two near 1/r for each deviation 1/r whose powers may leave the numbers, else 1.
 
     None where there is no such deviation, and on a GPU, where to look would be to wait.
     """
@@ -92,5 +90,4 @@ def scale_of(x: Any, rstd: Any, eps: float) -> Any:
 
 def rescaled(scale: Any, x: Any, mean: Any, rstd: Any) -> tuple:
     """(x, mean, rstd) in units of the scale; x of 16 bits in float32."""
-    x = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
-    return x / scale, mean / scale, rstd * scale
+    return widen(x) / scale, mean / scale, rstd * scale

@@ -1,0 +1,169 @@
+"""The forms of a normalisation that are quicker than NumPy's calls one after the other.
+
+They are variants of standardize and of its two derivatives. A call asks them in this order.
+
+rows      layer_norm and rms_norm: a matrix of rows, the sums of which are BLAS's
+images    batch_norm and its like: sums over all pixels, in both orders in memory
+blocks    everything else: blocks that stay in the cache, on all threads
+
+The three gradients of a normalisation come from one walk over its blocks (joint.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import common_dtype
+from ...custom.variants import Variant, add
+from ..axes import sum_to
+from . import blocked, images, rows, scaled
+from .joint import gradients
+from .standardize import (
+    check,
+    from_front,
+    move_running,
+    require_same_shape,
+    standardize,
+    standardize_dw,
+    standardize_dx,
+)
+
+_forms: list[tuple[Any, Variant]] = []
+
+
+def form(op: Any, name: str) -> Callable:
+    """Decorator: a form of an op, asked after those before it in this file."""
+
+    def append(fn: Callable) -> Callable:
+        _forms.append((op, Variant(fn, "cpu", name=name)))
+        return fn
+
+    return append
+
+
+# -- y, mean, rstd = standardize(x, weight, bias) --------------------------------------------------
+
+
+@form(standardize, "rows")
+def by_rows(
+    x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float, centre: bool = True,
+    running: Any = None,
+) -> Any:  # fmt: skip
+    axis = from_front(axis, x)
+    given = [a.shape for a in (weight, bias) if a is not None]
+    if running is not None or not rows.suits(x, axis, *given):
+        return None
+    args = x, weight, bias, axis, eps, centre
+    return _in_range(lambda: rows.standardized(*args), args)
+
+
+@form(standardize, "images")
+def of_images(
+    x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float, centre: bool = True,
+    running: Any = None,
+) -> Any:  # fmt: skip
+    axis = from_front(axis, x)
+    check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
+    of = images.images(x, axis, np.shape(weight), np.shape(bias))
+    if of is None:
+        return None
+    args = x, weight, bias, axis, eps, centre
+    return _in_range(lambda: images.standardized(of, weight, bias, eps, centre), args, running)
+
+
+@form(standardize, "blocks")
+def by_blocks(
+    x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float, centre: bool = True,
+    running: Any = None,
+) -> Any:  # fmt: skip
+    axis = from_front(axis, x)
+    check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
+    args = x, weight, bias, axis, eps, centre
+    return _in_range(lambda: blocked.standardized(*args), args, running) if x.size else None
+
+
+def _in_range(compute: Callable[[], tuple], args: tuple, running: Any = None) -> tuple:
+    """(y, mean, rstd) as compute() gives them; where squares were out of range, the reference's."""
+    x, weight, bias, axis, eps, centre = args
+    if _is_ordinary(x, eps):
+        y, mean, var, rstd = compute()
+    else:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            y, mean, var, rstd = compute()
+            if scaled.is_lost(rstd, eps):
+                lost, how = scaled.lost(rstd), {"axis": axis, "eps": eps, "centre": centre}
+                again = standardize.reference(x, weight, bias, **how, running=running)
+                return tuple(np.where(lost, *pair) for pair in zip(again, (y, mean, rstd)))
+    if running is not None:
+        move_running(running, mean, var, x)
+    return y, mean, rstd
+
+
+FEW = 1 << 12  # numbers, of which a sum of squares is had in less time than a context of errstate
+
+
+def _is_ordinary(x: Any, eps: float) -> bool:
+    """Whether the squares of a few numbers are within the numbers of the dtype, as their sum says,
+    so that nothing can be lost. False of many numbers.
+    """
+    if x.size > FEW or type(x) is not np.ndarray or x.dtype.char not in "fd":
+        return False
+    return eps >= scaled.least_normal(x.dtype) and np.vdot(x, x) < np.inf  # pyright: ignore[reportReturnType] (np.bool_)
+
+
+# -- the derivatives -----------------------------------------------------------------------------
+
+
+@form(standardize_dx, "blocks")
+def dx_by_blocks(
+    a: Any, x: Any, weight: Any = None, mean: Any = None, rstd: Any = None, *, axis: Any,
+    eps: float, centre: bool = True,
+) -> Any:  # fmt: skip
+    axis = from_front(axis, x)
+    check(x, axis, weight=np.shape(weight), mean=mean.shape, rstd=rstd.shape)
+    require_same_shape(a, x)
+    if not x.size:
+        return None
+    if (scale := scaled.scale_of(rstd, eps)) is None:
+        return blocked.dx(a, x, weight, mean, rstd, axis, centre)
+    near_1, mean, rstd = scaled.rescaled(scale, x, mean, rstd)
+    y = blocked.dx(a, near_1, weight, mean, rstd, axis, centre)
+    return (y / scale).astype(x.dtype, copy=False)
+
+
+@form(standardize_dw, "blocks")
+def dw_by_blocks(
+    a: Any, x: Any, mean: Any = None, rstd: Any = None, *, shape: Any, axis: Any, eps: float,
+    centre: bool = True,
+) -> Any:  # fmt: skip
+    check(x, axis, mean=mean.shape, rstd=rstd.shape, shape=shape)
+    require_same_shape(a, x)
+    if not x.size:
+        return None
+    if (scale := scaled.scale_of(rstd, eps)) is None:
+        return blocked.dw(a, x, mean, rstd, shape, centre)
+    near_1, mean, rstd = scaled.rescaled(scale, x, mean, rstd)
+    y = blocked.dw(a, near_1, mean, rstd, shape, centre)
+    return y.astype(common_dtype(a, x), copy=False)
+
+
+@standardize.vjp
+def standardize_gradients(
+    g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
+):
+    """All in one walk where the gradients are plain numbers; else by ops with derivatives."""
+    axis, shapes = from_front(axis, x), (weight_shape, bias_shape)
+    found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, eps, centre)
+    if found is not None:
+        return found
+    how = {"axis": axis, "eps": eps, "centre": centre}
+    return [
+        standardize_dx(g, x, weight, mean, rstd, **how) if needs[0] else None,
+        standardize_dw(g, x, mean, rstd, shape=weight_shape, **how) if needs[1] else None,
+        sum_to(g, bias_shape) if needs[2] else None,
+    ]
+
+
+for _op, _variant in reversed(_forms):  # the one added last is asked first
+    add(_op, _variant)
