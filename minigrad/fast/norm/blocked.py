@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, common_dtype
-from ..blocks import part, scratch
-from ..image_layout import in_rows
-from ..row_sums import sum_of_product, sum_over
+from ...ops.blocks import part, scratch
+from ...ops.image_layout import in_rows
+from ...ops.norm.standardize import broadcast_axes
+from ...ops.row_sums import sum_of_product, sum_over
 from .means import Blocks
-from .standardize import broadcast_axes
 
 
 def _uniform(weight: Any, axis: tuple, ndim: int) -> bool:

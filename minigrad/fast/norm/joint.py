@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..axes import sum_to
-from ..blocks import outermost, part, scratch, single
-from ..image_layout import in_rows
-from ..row_sums import sum_of_product, sum_over
-from . import images, rows, scaled
+from ...ops.axes import sum_to
+from ...ops.blocks import outermost, part, scratch, single
+from ...ops.image_layout import in_rows
+from ...ops.norm import scaled
+from ...ops.row_sums import sum_of_product, sum_over
+from . import images, rows
 from .means import Blocks
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from .. import blocks
-from ..blocks import long_runs, scratch, spans
-from ..row_sums import on_each_row
+from ...ops import blocks
+from ...ops.blocks import long_runs, scratch, spans
+from ...ops.row_sums import on_each_row
 
 FEW = 1 << 12  # numbers
 

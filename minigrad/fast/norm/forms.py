@@ -16,10 +16,9 @@ import numpy as np
 
 from ...backends.dtypes import common_dtype
 from ...custom.variants import Variant, add
-from ..axes import sum_to
-from . import blocked, images, rows, scaled
-from .joint import gradients
-from .standardize import (
+from ...ops.axes import sum_to
+from ...ops.norm import scaled
+from ...ops.norm.standardize import (
     check,
     from_front,
     move_running,
@@ -28,6 +27,8 @@ from .standardize import (
     standardize_dw,
     standardize_dx,
 )
+from . import blocked, images, rows
+from .joint import gradients
 
 _forms: list[tuple[Any, Variant]] = []
 

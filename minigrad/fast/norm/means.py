@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import WHOLE, long_runs, outermost, pieces, single
+from ...ops.blocks import WHOLE, long_runs, outermost, pieces, single
 
 
 class Blocks:

@@ -1,0 +1,3 @@
+"""Forms of normalisations that are quicker than NumPy's calls one after the other: see forms.py."""
+
+from . import forms
