@@ -65,16 +65,19 @@ class Windows(NamedTuple):
     @property
     def tiling(self) -> bool:
         """Whether windows neither overlap nor leave places between them, nor take padding."""
-        plain = set(self.dilation) == {1} and not any(map(any, self.padding))
-        return plain and self.stride == self.kernel
+        if self.stride != self.kernel or any(map(any, self.padding)):
+            return False
+        return set(self.dilation) == {1}
 
     def are_large_tiles(self, size: tuple[int, ...]) -> bool:
         """Whether they tile images of this size without a rest, and have so many positions that a
         reduction over these as axes takes less time than one position after the other.
         """
-        if not self.tiling or any(n % k for n, k in zip(size, self.kernel, strict=True)):
+        if self.kernel == size:
+            return self.tiling
+        if prod(self.kernel) < MANY or not self.tiling:
             return False
-        return self.kernel == size or prod(self.kernel) >= MANY
+        return not any(n % k for n, k in zip(size, self.kernel, strict=True))
 
     def count(self, op: str, size: tuple[int, ...]) -> tuple[int, ...]:
         """The number of windows along each axis of an image of this size."""

@@ -108,6 +108,25 @@ def test_sums_and_their_gradients_are_the_host_s(kernels, name):
             close(*both("sum_pool_dx", (a,), **params), name)
 
 
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("kernel", [(24, 16), (12, 16)])
+def test_large_tiles_give_what_they_give_on_the_host(fake, name, kernel):
+    how, x = how_of(kernel, kernel), images((2, 2, 24, 16), dtype_of(name))
+    y = op.max_pool(x, how=how)
+    g, t = cotangent(y.shape, y.dtype), cotangent(x.shape, x.dtype)
+    mean = {"how": how, "divisor": kernel[0] * kernel[1]}
+    for op_name, arrays, params in (
+        ("max_pool", (x,), {"how": how}),
+        ("max_pool_dx", (g, x, y), {"how": how}),
+        ("max_pool_pick", (t, x, y), {"how": how}),
+        ("sum_pool", (t,), mean),
+        ("sum_pool_dx", (g,), {**mean, "size": (24, 16)}),
+    ):
+        found, expected = both(op_name, arrays, **params)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), err_msg=op_name)
+        close(np.nan_to_num(found), np.nan_to_num(expected), name)
+
+
 @on_both
 def test_the_mean_of_windows_takes_every_parameter(kernels):
     x = np.random.default_rng(2).standard_normal((2, 3, 11, 14)).astype(np.float32)

@@ -39,8 +39,12 @@ def reduced(reduction: Any, x: Any, how: Windows) -> Any:
 
 def _maximal(view: Any, top: Any, axes: tuple, dtype: Any) -> tuple[Any, Any]:
     """Where the view has the maximum of its window; and at how many positions, or 1."""
-    hits = (view == top) | ((view != view) & (top != top))
-    return hits, np.maximum(hits.sum(axis=axes, keepdims=True), 1).astype(dtype)
+    hits = view == top
+    ties = hits.sum(axis=axes, keepdims=True)
+    if type(ties) is not np.ndarray or not ties.all():  # beside a NaN; on a GPU it may be so
+        hits |= (view != view) & (top != top)
+        ties = np.maximum(hits.sum(axis=axes, keepdims=True), 1)
+    return hits, ties.astype(dtype)
 
 
 def max_dx(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
