@@ -11,6 +11,7 @@ from ..backends.dtypes import WITHOUT_DTYPE, bfloat16
 from ..backends.sites import calling_frame
 from ..engine import modes
 from ..engine.events import capture_origin
+from ..engine.plan import Plan
 from ..tensor_api.tensor import Tensor
 from .records import CASTS
 
@@ -46,13 +47,14 @@ class Row:
 class Cell:
     """The numbers of one op (on one line) in one phase: pending ones, and the sums before."""
 
-    __slots__ = ("times", "sizes", "row", "dtype", "origin", "promotions")
+    __slots__ = ("times", "sizes", "row", "dtype", "few", "origin", "promotions")
 
     def __init__(self, op: str, phase: str, dtype: Any = None, origin: tuple | None = None):
         self.times: list[int] = []
         self.sizes: list[int] = []
         self.row = Row(op, phase)
         self.dtype = dtype  # of the first call's result
+        self.few: Any = ()  # a plan of its calls; see _has_few
         self.origin = origin  # keeps the code object, whose id is part of the key, alive
         self.promotions: dict[tuple, tuple] = {}  # (id of code, instruction) -> origin
 
@@ -85,7 +87,8 @@ def counter(
     """The listener of a profile, a function of one event: names bound here cost little.
 
     Every call is looked at for a promotion, by what costs least: a result of float32, or of the
-    dtype of all inputs, is none. A node's parents tell that sooner than the tensors do.
+    dtype of all inputs, is none. Where a node has a parent for each input, these tell that sooner
+    than the tensors do. The plan of a call tells whether it has, and one or two need no loop.
     """
     forward_cells, backward_cells, state = forward.cells, backward.cells, modes.state
 
@@ -107,24 +110,27 @@ def counter(
                 cell = _new_cell(forward, event, key)
             times = cell.times
             times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
-            if len(outputs) != 1:
+            if node is not None and node.plan is cell.few:
+                cell.sizes.append(outputs[0].nbytes)
+                dtype = node.dtype
+                if dtype is not FLOAT32:
+                    parents = node.parents
+                    if parents[0].dtype is not dtype or parents[-1].dtype is not dtype:
+                        _look(cell, event)
+            elif len(outputs) != 1:
                 for y in outputs:
                     cell.sizes.append(y.nbytes)
                 _look(cell, event)
             else:
                 y = outputs[0]
                 cell.sizes.append(y.nbytes)
-                dtype = y.dtype if node is None else node.dtype
+                dtype = y.dtype
                 if dtype is FLOAT32:
                     pass
-                elif node is None or len(node.parents) < len(inputs):
-                    if not all_are(inputs, dtype):
-                        _look(cell, event)
-                else:
-                    for vertex in node.parents:
-                        if vertex.dtype is not dtype:
-                            _look(cell, event)
-                            break
+                elif not all_are(inputs, dtype):
+                    _look(cell, event)
+                elif node is not None and _has_few(node, outputs):
+                    cell.few = node.plan
         else:
             try:
                 cell = backward_cells[key]
@@ -157,7 +163,20 @@ def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:
     if len(phase.cells) >= _MOST_CELLS:
         key, origin = op, None
     dtype = getattr(event[6][0], "dtype", None) if event[6] else None
-    return phase.cells.setdefault(key, Cell(op, kind, dtype, origin))
+    cell = Cell(op, kind, dtype, origin)
+    node = event[4]
+    if node is not None and _has_few(node, event[6]):
+        cell.few = node.plan
+    return phase.cells.setdefault(key, cell)
+
+
+def _has_few(node: Any, outputs: tuple) -> bool:
+    """Whether a call of this plan has one result, and one or two inputs, which are all recorded.
+
+    Not asked of mg.Function, where each call has a plan of its own, which holds its arrays.
+    """
+    lasts = isinstance(node.plan, Plan)
+    return lasts and len(outputs) == 1 and len(node.parents) == node.op.arity < 3
 
 
 def _look(cell: Cell, event: tuple) -> None:

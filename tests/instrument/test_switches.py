@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -136,6 +137,11 @@ PROMOTING = {
         lambda x: x * mg.tensor(WIDE, requires_grad=True),
         "mul",
     ),
+    "a narrow parameter": (
+        lambda x: mg.tensor(WIDE, requires_grad=True) * mg.tensor(WIDE, requires_grad=True),
+        lambda x: mg.tensor(WIDE, requires_grad=True) * single(),
+        "mul",
+    ),
     "narrow data": (
         lambda x: mg.tensor(WIDE, requires_grad=True) * WIDE,
         lambda x: mg.tensor(WIDE, requires_grad=True) * single(grad=False),
@@ -177,6 +183,28 @@ def test_one_promotion_in_a_backward_is_told_whichever_call_it_is(at):
         for i in range(70):
             Widened.apply(single(5 if i == at else 3)).sum().backward()
     assert {(row.op, row.phase) for row in prof.rows() if row.promoted} == {("Widened", "backward")}
+
+
+class Saving(mg.Function):
+    """Its call holds an array for the backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.kept = np.ones(3)
+        return x * ctx.kept
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.kept
+
+
+def test_a_profile_keeps_no_array_of_a_function_alive():
+    x = mg.tensor(WIDE, requires_grad=True)
+    with mg.profile():
+        y = Saving.apply(x)
+        alive = weakref.ref(y.node.plan.ctx.kept)
+        del y
+        assert alive() is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
