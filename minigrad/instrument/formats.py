@@ -21,6 +21,7 @@ from .reading import DAMAGED, opened
 from .records import (
     DEFINITIONS,
     MAX_NAME,
+    MAX_TEXTS,
     NO_ARRAYS,
     Allocation,
     Category,
@@ -32,6 +33,7 @@ from .records import (
     Record,
     Release,
     Sample,
+    Source,
     device_fault,
     end_fault,
     event_fault,
@@ -53,8 +55,8 @@ GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
     # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out; 1.4: source;
-    # 1.5: samples, kept, came; 1.6: uncertain_ns; 1.7: marking_ns
-    EVENTS: (1, 7),
+    # 1.5: samples, kept, came; 1.6: uncertain_ns; 1.7: marking_ns; 1.8: text
+    EVENTS: (1, 8),
     # 1.1: FLOPs, checks against finite differences; 1.2: untracked inputs; 1.3: histograms
     GRAPH: (1, 3),
 }
@@ -197,7 +199,8 @@ class EventReader:
         self.threads: dict[int, str] = {}
         self.workers: dict[int, int | None] = {}
         self.streams: dict[int, str] = {}
-        self.sources: dict[str, str] = {}  # file -> SHA-256 of its text while the program ran
+        self.sources: dict[str, Source] = {}  # by file
+        self._texts = 0  # characters in those
         self._defined: dict[str, dict[int, Any]] = {what: {} for what in DEFINITIONS}
         try:
             self._file: BinaryIO = opened(path)
@@ -303,11 +306,14 @@ class EventReader:
             raise FormatError(f"{self._at(number)}: a {what} that is not whole")
         if sum(map(len, self._defined.values())) >= MAX_DEFINITIONS:
             raise FormatError(f"{self.path}: more than {MAX_DEFINITIONS:,} definitions")
+        if what == "source":
+            file, source = checked
+            self._texts += len(source.text or "")
+            self.sources[file] = source if self._texts <= MAX_TEXTS else Source(source.sha256)
+            checked = file
         table[identity] = checked
         if what == "stream":
             self.streams[identity] = checked
-        elif what == "source":
-            self.sources.update([checked])
         elif what == "thread":
             worker = record.get("worker")
             self.threads[identity] = checked

@@ -35,7 +35,7 @@ class Lanes:
     samples where threads were, in the order of time
     kept    graphs that were found to outlive their steps
     main    the thread that opened the log
-    sources {file: SHA-256 of its text} as the program that wrote the log had it
+    sources {file: Source}: its text, or the SHA-256 of that, as the program had it
     cut     where the log was cut off, in one line, or None
     """
 

@@ -1,5 +1,6 @@
 """The lines of an event log: what was heard, as text, with names defined before they are used."""
 
+import hashlib
 import itertools
 import re
 import threading
@@ -12,8 +13,8 @@ from ..backends.threads import Local, identity
 from ..ops import work
 from .calls import FIELDS, Call, Calls, stack_key
 from .formats import json_text
-from .reading import digest_of
-from .records import MAX_ARRAYS, MAX_NAME, MAX_SOURCES
+from .reading import is_cell, source_of
+from .records import MAX_ARRAYS, MAX_NAME, MAX_SOURCES, MAX_TEXT, MAX_TEXTS
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
 
@@ -30,6 +31,7 @@ class Lines:
         self._told: list[Call] = []  # those whose text is made
         self._texts: dict[str, str] = {}
         self._sources: set[str] = set()  # files whose digests are written
+        self._text_left = MAX_TEXTS  # characters of cells that may still be written
         self._stacks = self._frames = 0
 
     @property
@@ -216,14 +218,22 @@ class Lines:
         return number
 
     def _write_source(self, file: str, lines: list[str]) -> None:
-        """The digest of a file, once: a report shows only the text that this log speaks of."""
+        """The digest of a file, once: a report shows only the text that this log speaks of.
+
+        The text of a notebook's cell is written too, since the notebook will be gone.
+        """
         if file in self._sources or len(self._sources) >= MAX_SOURCES:
             return
         self._sources.add(file)
-        digest = digest_of(file)
-        if digest is not None:
-            source = {"kind": "define", "what": "source", "id": len(self._sources)}
-            lines.append(json_text(source | {"file": file, "sha256": digest}) + "\n")
+        content = source_of(file)
+        if content is None:
+            return
+        source = {"kind": "define", "what": "source", "id": len(self._sources), "file": file}
+        source["sha256"] = hashlib.sha256(content).hexdigest()
+        if is_cell(file) and len(content) <= min(MAX_TEXT, self._text_left):
+            source["text"] = content.decode()
+            self._text_left -= len(content)
+        lines.append(json_text(source) + "\n")
 
     def _number(self, name: tuple, lines: list[str]) -> int:
         """The number that stands for a site, scope, thread or signature, defined when it is new."""

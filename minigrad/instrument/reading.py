@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import gzip
-import hashlib
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from ..backends.sites import running_shell
 PATIENCE = 5.0  # seconds
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)  # what reading a compressed file may raise
 MOST_SOURCE = 1 << 20  # bytes of a program's file
+_CELL = re.compile(r"In\[(\d+)\]")
 
 
 def opened(path: str | os.PathLike) -> BinaryIO:
@@ -57,7 +57,7 @@ def source_of(file: str) -> bytes | None:
 
     In[3] is the third cell of the notebook, or of the IPython, that this program runs in.
     """
-    if cell := re.fullmatch(r"In\[(\d+)\]", file):
+    if cell := _CELL.fullmatch(file):
         return _cell(int(cell[1]))
     if not file.endswith(".py"):
         return None
@@ -73,18 +73,17 @@ def source_of(file: str) -> bytes | None:
         return None
 
 
+def is_cell(file: str) -> bool:
+    """Whether this names a notebook's cell, whose text no other program can read."""
+    return _CELL.fullmatch(file) is not None
+
+
 def _cell(number: int) -> bytes | None:
     history = getattr(running_shell(), "history_manager", None)
     cells = getattr(history, "input_hist_parsed", ())  # as they are run: %magic is Python there
     text = cells[number] if 0 < number < len(cells) else None
     content = text.encode() if isinstance(text, str) else b""
     return content if 0 < len(content) <= MOST_SOURCE else None
-
-
-def digest_of(file: str) -> str | None:
-    """SHA-256 of a Python file, by which a reader of a log knows its text; None as source_of."""
-    content = source_of(file)
-    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _is_pipe(path: str | os.PathLike) -> bool:

@@ -1,7 +1,7 @@
 """The records of an event log: one dataclass for each kind of line, and the check of a line."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 CATEGORIES = (
     "parameter", "gradient", "saved", "temporary", "input", "optimizer state", "other",
@@ -11,6 +11,8 @@ MAX_FRAMES = 100  # of a stack
 MAX_ARRAYS = 1000  # inputs, and outputs, described of one call
 MAX_AXES = 64
 MAX_SOURCES = 1000  # files whose digests a log holds
+MAX_TEXT = 1 << 16  # characters of a notebook's cell whose text it holds,
+MAX_TEXTS = 1 << 20  # and of all of them
 CASTS = ("cast", "astype")  # ops whose wider result was asked for
 _NARROW = ("float16", "bfloat16", "float32", "complex64")
 
@@ -209,10 +211,18 @@ def _site(record: dict) -> dict | None:
     return {"file": file[-MAX_NAME:], "line": line, "function": function[:MAX_NAME]}
 
 
-def _source(record: dict) -> tuple[str, str] | None:
-    file, digest = record.get("file"), record.get("sha256")
+class Source(NamedTuple):
+    """A file of the program as it ran: the SHA-256 of its text; of a notebook's cell the text."""
+
+    sha256: str
+    text: str | None = None
+
+
+def _source(record: dict) -> tuple[str, Source] | None:
+    file, digest, text = record.get("file"), record.get("sha256"), record.get("text")
     if isinstance(file, str) and isinstance(digest, str) and len(digest) == 64:
-        return file[-MAX_NAME:], digest
+        held = isinstance(text, str) and len(text) <= MAX_TEXT
+        return file[-MAX_NAME:], Source(digest, text if held else None)
     return None
 
 

@@ -15,6 +15,7 @@ class Finding:
 
     weight  the part of the run that it explains, 0 to 1
     fault   something that a program can most often do without; others are only the longest
+    code    the line itself, where it is one of a notebook's cell
     """
 
     kind: str
@@ -24,6 +25,7 @@ class Finding:
     suggestion: str
     weight: float = 0.0
     fault: bool = False
+    code: str = ""
 
     @property
     def rank(self) -> float:
@@ -35,6 +37,7 @@ class Finding:
         return asdict(self) | {
             "title": inert(self.title, 400), "place": inert_place(self.place),
             "evidence": inert(self.evidence, 600), "suggestion": inert(self.suggestion, 600),
+            "code": inert(self.code, 200),
         }  # fmt: skip
 
 

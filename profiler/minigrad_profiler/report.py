@@ -92,7 +92,9 @@ class Report:
             "title": inert(title, 100),
             "columns": COLUMNS,
             "summary": _summary(self.measured, self.memory, self.beside),
-            "advice": [finding.data() for finding in self.findings],
+            "advice": [
+                finding.data() | ({} if source else {"code": ""}) for finding in self.findings
+            ],
             "tables": {by: table(lines[by]) for by in _TABLES},
             "timeline": timeline(self.measured, self.others),
             "flame": flames(self.measured),

@@ -5,6 +5,7 @@ without it only its author knows.
 """
 
 from minigrad.instrument.formats import header, json_text
+from minigrad.instrument.table import beginning
 
 from .advice_graph import graph_findings
 from .advice_memory import memory_findings
@@ -15,6 +16,7 @@ from .names import fitted, wrapped
 from .outside import Outside
 from .report_log import Measured, inert
 from .report_memory import Memory
+from .report_source import code_at
 from .report_tables import Line
 
 
@@ -27,6 +29,8 @@ def advice(
     if memory is not None:
         found += memory_findings(memory)
     _join_related(found)
+    for finding in found:
+        finding.code = code_at(finding.place, measured.sources)
     return sorted(found, key=lambda finding: -finding.rank)
 
 
@@ -52,6 +56,8 @@ def as_text(findings: list[Finding], width: int = 80) -> str:
     for number, finding in enumerate(findings, 1):
         place = f"{fitted(finding.place, 50)}  " if finding.place else ""
         lines += wrapped(f"{number}. {place}", inert(finding.title, 400).split(), width, " ")
+        if finding.code:
+            lines.append(f"   > {beginning(inert(finding.code, 200), width - 5)}")
         for text in (finding.evidence, finding.suggestion):
             lines += ["   " + line.strip() for line in wrapped("", text.split(), width - 5, " ")]
     return "\n".join(lines)

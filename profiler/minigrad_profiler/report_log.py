@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from minigrad.instrument.formats import Event
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.records import Kept, Record, Sample
+from minigrad.instrument.records import Kept, Record, Sample, Source
 from minigrad.instrument.table import printable
 
 from .names import place_of, relative
@@ -74,7 +74,7 @@ class Measured:
     marks: list[Any]
     events: int = 0
     texts: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)  # file -> SHA-256 of its text then
+    sources: dict[str, Source] = field(default_factory=dict)  # by file
     samples: list[Sample] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     main: int = 0  # the thread that opened the log

@@ -2,15 +2,16 @@
 
 A log may come from elsewhere and name any file of this machine. So a text is shown only where its
 SHA-256 is the one that the log holds, or where the user points at the file; one that has changed
-is then shown with a warning. A notebook's cells are shown where the report is made in the notebook.
+is then shown with a warning. The text of a notebook's cell is in the log itself.
 """
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minigrad.instrument.reading import source_of
+from minigrad.instrument.records import Source
 
 from .report_log import NO_LINE, Measured, inert, with_glyphs
 from .report_memory import Memory
@@ -74,15 +75,24 @@ def _file(
     return {"file": inert(file, 240), "first": first, "lines": lines, "note": note, "hot": inside}
 
 
-def _text(file: str, digest: str | None, trusted: Sequence[str]) -> tuple[list[str] | None, str]:
+def code_at(place: str, known: Mapping[str, Source]) -> str:
+    """The line of a notebook's cell, as the log holds it; "" of a file, which anybody can open."""
+    file, _, line = place.rpartition(":")
+    text = known[file].text if file in known else None
+    lines = text.splitlines()[int(line) - 1 : int(line)] if text else []
+    return "".join(lines).strip()
+
+
+def _text(file: str, known: Source | None, trusted: Sequence[str]) -> tuple[list[str] | None, str]:
     """(lines or None, what is to be said of them)."""
-    content = source_of(file)
+    held = None if known is None else known.text
+    content = source_of(file) if held is None else held.encode(errors="replace")
     if content is None:
         return None, "no Python file that can be read here"
-    if hashlib.sha256(content).hexdigest() == digest:
+    if known is not None and hashlib.sha256(content).hexdigest() == known.sha256:
         note = ""
     else:
-        note = "changed since the log was written" if digest else "the log holds no digest of it"
+        note = "changed since the log was written" if known else "the log holds no digest of it"
         if not any(_is_inside(file, path) for path in trusted):
             return None, f"{note}; report --source {inert(file, 240)} shows it"
         note += ": lines may not fit"

@@ -340,7 +340,7 @@ def test_the_profile_switch_writes_the_report(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html"]
 
 
-def test_the_source_of_a_notebooks_cells_is_shown_in_that_notebook_alone(tmp_path):
+def test_the_source_of_a_notebooks_cells_is_shown_when_the_notebook_is_gone(tmp_path, capsys):
     shells = pytest.importorskip("IPython.core.interactiveshell")
     path = str(tmp_path / "run.jsonl")
     try:
@@ -349,10 +349,11 @@ def test_the_source_of_a_notebooks_cells_is_shown_in_that_notebook_alone(tmp_pat
         shell.run_cell("import minigrad as mg", store_history=True)
         cell = "with mg.event_log(path):\n    mg.ones(3) * 2"
         shell.run_cell(cell, store_history=True)
-        shown = report_of(path, PEAKS).data("run")["source"]
     finally:
         shells.InteractiveShell.clear_instance()
-    (cells,) = [source for source in shown if source["file"].startswith("In[")]
-    assert cells["lines"] == cell.splitlines() and "2" in map(str, cells["hot"])
-    (later,) = report_of(path, PEAKS).data("run")["source"]
-    assert later["lines"] == []
+    report = report_of(path, PEAKS)
+    (shown,) = report.data("run")["source"]
+    assert shown["lines"] == cell.splitlines() and "2" in map(str, shown["hot"])
+    assert [f.code for f in report.findings if f.place == "In[2]:2"] == ["mg.ones(3) * 2"]
+    assert main(["advice", path]) == 0 and "   > mg.ones(3) * 2\n" in capsys.readouterr().out
+    assert "mg.ones(3) * 2" not in report.page("run", source=False)

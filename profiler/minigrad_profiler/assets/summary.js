@@ -44,6 +44,7 @@ function startSummary() {
 function finding(found) {
   return element("li", { "data-kind": found.kind },
     element("b", {}, found.title), found.place ? placeLink(found.place) : null,
+    found.code ? element("p", {}, element("code", {}, found.code)) : null,
     element("p", {}, found.evidence), element("p", { class: "quiet" }, found.suggestion));
 }
 
