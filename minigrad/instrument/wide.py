@@ -68,15 +68,5 @@ class WideSources:
             self._origins[key] = ref, origin
 
 
-def only_wide(node: Any, inputs: tuple) -> bool:
-    """Whether all inputs of a recorded call are places of float64: what costs least to see."""
-    if node is None or len(node.parents) != len(inputs):
-        return False
-    for parent in node.parents:
-        if parent.dtype is not FLOAT64:
-            return False
-    return True
-
-
 def _array(x: Any) -> Any:
     return x._data if isinstance(x, Tensor) else x

@@ -20,6 +20,7 @@ def fitted(name: str, width: int) -> str:
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
 
     Then what follows the path is cut; a file and its line stay readable as long as there is room.
+    A single name that is too long loses its middle, since what is before it tells it from others.
     Spaces in front stay.
     """
     if name.startswith(" "):
@@ -27,14 +28,18 @@ def fitted(name: str, width: int) -> str:
         return indent + fitted(name.lstrip(" "), width - len(indent))
     name = printable(relative(name))
     path, space, rest = name.partition(" ")
+    longer = path
     while cells(path) + cells(space) + cells(rest) > width:
         _, found, behind = path.removeprefix("…/").partition("/")
         if not found:
             break
-        path = f"…/{behind}"
+        longer, path = path, f"…/{behind}"
+    if not rest and cells(path) > width and not _LINE.search(path):
+        return shortened(longer.removeprefix("…/"), width)
     name = f"{path}{space}{rest}"
-    if cells(name) <= width:
-        return name
+    for whole in (name, name.removeprefix("…/")):
+        if cells(whole) <= width:
+            return whole
     if not _LINE.search(path) or cells(path) + 3 <= width:
         return f"{beginning(name, width - 1)}…"
     return shortened(path.removeprefix("…/"), width)

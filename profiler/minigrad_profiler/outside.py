@@ -261,6 +261,7 @@ def _weighed(
 ) -> tuple[list[tuple[Sample, int]], int]:
     """Each sample with the uncovered time since the one before it, and what hearing took of all."""
     times = np.array([span[0], *(sample.t for sample in samples), max(span)], np.int64)
+    times = np.clip(times, *span)  # one may be taken while the log closes
     free = np.maximum(np.diff(times) - np.diff(covered.until(times)), 0)
     until = np.concatenate([[0.0], np.cumsum(costs)])[np.searchsorted(ends, times)]
     heard = np.minimum(free, np.diff(until))

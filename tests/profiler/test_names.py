@@ -12,6 +12,7 @@ import minigrad as mg
     [
         (40, "/a/project/models/blocks.py:42 forward"),
         (26, "…/blocks.py:42 forward"),
+        (20, "blocks.py:42 forward"),
         (18, "…/blocks.py:42 fo…"),
         (16, "blocks.py:42"),
         (12, "blocks.py:42"),
@@ -36,6 +37,11 @@ def test_operations_in_a_wide_table_have_prefixes_as_in_the_roofline(tmp_path, c
     assert main(["view", str(tmp_path / "log.jsonl"), "--width", "200"]) == 0
     out = capsys.readouterr().out
     assert " 54 M " in out and "e+07" not in out
+
+
+def test_long_scopes_of_one_name_are_told_apart_by_what_is_around_them():
+    first, second = (fitted(f"Model/blocks/{i}/normalisation_of_the_input", 25) for i in (0, 1))
+    assert (first, second) == ("0/normal…ion_of_the_input", "1/normal…ion_of_the_input")
 
 
 def test_an_indented_name_keeps_its_indent_and_its_line():
