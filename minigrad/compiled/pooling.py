@@ -1,6 +1,6 @@
 """Pooling of images with one or two spatial axes, place after place of the windows.
 
-Large tiles are left to the reductions of fast/pool/, which do each in one call.
+Most tiles are left to the forms of fast/pool/, which take less time.
 """
 
 from math import prod
@@ -154,14 +154,20 @@ def _of_fours(fill: Any, *arrays: Any) -> None:
     on_threads(lambda s: fill(*[x[s] for x in views]), len(views[0]), elements)
 
 
+def _quicker_elsewhere(how: Windows, size: tuple) -> bool:
+    """Whether forms of fast/pool/ take less time: large tiles, and all of two rows and more but
+    those of 2 × 2.
+    """
+    several = len(how.kernel) == 2 and how.kernel[0] > 1 and prod(how.kernel) > 4
+    return several and how.tiling or how.are_large_tiles(size)
+
+
 @on_host("max_pool")
 def max_pool(x: Any, *, how: Windows) -> Any:
     dims = len(how.kernel)
-    if dims > 2 or not plain(x):
+    if dims > 2 or not plain(x) or _quicker_elsewhere(how, x.shape[-dims:]):
         return None
     size = x.shape[-dims:]
-    if how.are_large_tiles(size):
-        return None
     out = how.count("max_pool", size)
     y = np.empty((*x.shape[:-dims], *out), x.dtype)
     if how == FOURS:
@@ -176,7 +182,7 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
     dims = len(how.kernel)
     if dims > 2 or not plain(a, x, y_max) or a.shape != y_max.shape:
         return None
-    if not fit(how, x.shape, a.shape) or how.are_large_tiles(x.shape[-dims:]):
+    if not fit(how, x.shape, a.shape) or _quicker_elsewhere(how, x.shape[-dims:]):
         return None
     if how == FOURS:
         covered = all(n % 2 == 0 for n in x.shape[-2:])
@@ -193,15 +199,13 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
 @on_host("sum_pool")
 def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
     dims = len(how.kernel)
-    if dims > 2 or not plain(x):
+    if dims > 2 or not plain(x) or _quicker_elsewhere(how, x.shape[-dims:]):
         return None
     size = x.shape[-dims:]
     if type(divisor) is tuple:
         y = sum_pool(x, how=how)
         y /= positions_counted(np, how, size, divisor).astype(x.dtype)
         return y
-    if divisor == prod(how.kernel) and how.are_large_tiles(size):
-        return None
     out = how.count("sum_pool", size)
     y, number = np.empty((*x.shape[:-dims], *out), x.dtype), x.dtype.type(divisor)
     _pooled(lambda x, y, where: _sum(x, y, number, where), how, size, out, x, y)
@@ -213,10 +217,10 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     dims = len(size)
     if dims > 2 or not plain(a) or not fit(how, (*a.shape[:-dims], *size), a.shape):
         return None
+    if _quicker_elsewhere(how, tuple(size)):
+        return None
     if type(divisor) is tuple:
         a, divisor = a / positions_counted(np, how, tuple(size), divisor).astype(a.dtype), 1
-    elif divisor == prod(how.kernel) and how.are_large_tiles(tuple(size)):
-        return None
     y, number = np.empty((*a.shape[:-dims], *size), a.dtype), a.dtype.type(divisor)
     _pooled(
         lambda a, y, where: _sum_dx(a, y, number, where), how, tuple(size), a.shape[-dims:], a, y

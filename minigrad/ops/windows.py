@@ -8,7 +8,7 @@ runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 t
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from math import ceil, prod
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +21,7 @@ Sizes = int | Sequence[int]  # one for all spatial axes, or one for each
 Padding = Sizes | Sequence[tuple[int, int]] | str  # also (before, after) pairs, "same", "valid"
 
 IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
-# Positions of a tile. Milliseconds of value and gradient by axes, and one position after the other:
-# of 16×32×56×56 by 8×8 21 and 10, of 4×64×28×28 by 14×14 2.6, 4.6, of 2×16×224×224 by 32×32 8, 62
-MANY = 128
+MANY = 128  # positions in a row of a tile: of fewer, one axis after the other takes less time
 compiled: Any = None  # kernels while mg.accelerate is on: columns, fold, winograd
 
 
@@ -70,12 +68,12 @@ class Windows(NamedTuple):
         return set(self.dilation) == {1}
 
     def are_large_tiles(self, size: tuple[int, ...]) -> bool:
-        """Whether they tile images of this size without a rest, and have so many positions that a
-        reduction over these as axes takes less time than one position after the other.
+        """Whether each is the whole image of this size, or they tile it without a rest in rows of
+        so many positions that a reduction over these as axes takes less time than other forms.
         """
         if self.kernel == size:
             return self.tiling
-        if prod(self.kernel) < MANY or not self.tiling:
+        if self.kernel[-1] < MANY or not self.tiling:
             return False
         return not any(n % k for n, k in zip(size, self.kernel, strict=True))
 

@@ -110,7 +110,7 @@ def test_sums_and_their_gradients_are_the_host_s(kernels, name):
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("kernel", [(24, 16), (12, 16)])
-def test_large_tiles_give_what_they_give_on_the_host(fake, name, kernel):
+def test_windows_of_many_places_give_what_they_give_on_the_host(fake, name, kernel):
     how, x = how_of(kernel, kernel), images((2, 2, 24, 16), dtype_of(name))
     y = op.max_pool(x, how=how)
     g, t = cotangent(y.shape, y.dtype), cotangent(x.shape, x.dtype)

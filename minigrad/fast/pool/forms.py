@@ -3,7 +3,7 @@
 They are variants of the primitives. A call asks them in the order of this file, and the first that
 suits it computes it: large images in blocks, on all threads, in the order that x has in memory.
 
-axes          large windows that tile the image: reductions over axes of a view
+axes          windows that are the image, or tile it in long rows: reductions over axes of a view
 tiles HWNC    tiles of images pixels first (ops/image_layout.py): axes of a view, too
 tiles         other tiles: what belongs to one is copied to all of its positions
 shifts        other windows position by position, read as long runs (ops/shifts.py)

@@ -78,17 +78,17 @@ TWO = [
     ((4, 4), {"kernel_size": (2, 1)}),
     ((0, 1, 4, 4), {"kernel_size": 2}),
 ]
-# a window that is the image, and one of so many places that its axes are reduced
+# a window that is the image, and tiles of many positions
 ALL = [((2, 3, 4), {"kernel_size": (3, 4)}), ((2, 20, 18), {"kernel_size": (10, 18)})]
 # images in several blocks, in strips; tiles with and without a rest; windows that overlap; tiles
-# of many positions
+# with long rows
 LARGE = [
     (((16, 16, 10, 12),), {"kernel_size": 2}),
     (((16, 16, 9, 10),), {"kernel_size": 2}),
     (((16, 16, 9, 11),), {"kernel_size": 3, "stride": 2, "padding": 1}),
     (((16, 32, 36, 38),), {"kernel_size": 2}),
     (((16, 32, 36, 38),), {"kernel_size": (3, 2), "stride": (1, 2)}),
-    (((4, 16, 24, 24),), {"kernel_size": 12}),
+    (((4, 8, 4, 256),), {"kernel_size": (2, 128)}),
 ]
 DILATED = ((1, 2, 6, 5), {"kernel_size": 2, "dilation": 2, "stride": 1})
 

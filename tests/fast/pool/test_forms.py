@@ -61,7 +61,7 @@ def test_all_positions_of_a_tile_at_once_share_as_one_after_the_other(
 
 LARGE_TILES = [
     ((2, 3, 9, 8), (9, 8)),
-    ((2, 3, 32, 24), (16, 12)),
+    ((2, 3, 4, 256), (2, 128)),
     ((2, 40), (40,)),
     ((260,), (130,)),
 ]
