@@ -64,6 +64,8 @@ def of_images(
     x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float, centre: bool = True,
     running: Any = None,
 ) -> Any:  # fmt: skip
+    if x.size < images.LEAST and x.flags.c_contiguous:
+        return None
     axis = from_front(axis, x)
     check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
     of = images.images(x, axis, np.shape(weight), np.shape(bias))

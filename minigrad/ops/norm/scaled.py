@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..axes import widen
+from ..scaling import power_of_two
 
 
 def centred_in_units(x: Any, axis: tuple, eps: float, centre: bool) -> tuple:
@@ -18,27 +19,19 @@ def centred_in_units(x: Any, axis: tuple, eps: float, centre: bool) -> tuple:
 
     unit is at least 1 beside an eps that is a normal number: eps over its square is to be one, too.
     """
-    least = float(eps >= least_normal(x.dtype))
-    s = _power_of_two(x, axis, least)
+    tiny = least_normal(x.dtype)
+    least = 1 if eps >= tiny else tiny
+    s = power_of_two(np.maximum(np.abs(x), least), axis)
     x = x / s
     mean = average(x, axis) if centre else np.zeros_like(s)
     x = x - mean
-    t = _power_of_two(x, axis, least / s)
+    t = np.minimum(power_of_two(np.maximum(np.abs(x), least / s), axis), 1)  # s t < ∞
     return mean * s, x / t, s * t
-
-
-def _power_of_two(x: Any, axis: tuple, least: Any) -> Any:
-    """The one below the largest |x| over the axes, or below `least`; 1 for 0, ∞ and NaN."""
-    if not x.size:
-        return average(x, axis) + 1
-    top = np.maximum(np.max(np.abs(x), axis=axis, keepdims=True), least)
-    exponent = np.frexp(np.where((top > 0) & np.isfinite(top), top, 1))[1]
-    return np.ldexp(np.ones_like(top), exponent - 1)
 
 
 def average(x: Any, axis: tuple) -> Any:
     """The mean over the axes, which keep their places; of no values 0."""
-    return x.sum(axis, keepdims=True) / x.dtype.type(max(1, prod([x.shape[k] for k in axis])))
+    return x.sum(axis, keepdims=True) / max(1, prod([x.shape[k] for k in axis]))
 
 
 def _limits(char: str) -> tuple:
