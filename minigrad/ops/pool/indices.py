@@ -4,7 +4,6 @@ A place is counted through the spatial axes of x alone, row by row, as PyTorch c
 (..., H, W), place h·W + w.
 """
 
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -17,7 +16,7 @@ from ...tensor_api.composite import composite
 from ..axes import array_beside, array_like
 from ..batching import one_more_of_all
 from ..index.scattering import along_key, last_writes, write_at
-from ..windows import Padding, Sizes, Windows, every, padded, per_axis, windows
+from ..windows import Padding, Sizes, padded, per_axis, positions, windows
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -29,37 +28,18 @@ def max_pool_indices(x, *, how):
     int64, of max_pool's shape. Places in the padding never count.
     """
     size = x.shape[-len(how.kernel) :]
-    out = how.count("max_pool", size)
-    xp, filled = array_module(x), padded(x, how.padding)
-    index, place, inside = _at(xp, (0,) * len(size), how, size, out)
-    best = filled[(..., *index)]
-    found, places = xp.broadcast_to(inside, best.shape), xp.broadcast_to(place, best.shape)
-    for offsets in list(product(*map(range, how.kernel)))[1:]:
-        index, place, inside = _at(xp, offsets, how, size, out)
-        value = filled[(..., *index)]
+    numbers = array_module(x).arange(prod(size)).reshape(size)
+    image, numbers = padded(x, how.padding), padded(numbers, how.padding, -1)
+    first, *others = positions(how, how.count("max_pool", size))
+    best, places = image[first], np.broadcast_to(numbers[first], image[first].shape)
+    for at in others:
+        value, place = image[at], numbers[at]
         higher = value > best
         if is_floating(x.dtype):
             higher = (higher | (value != value)) & (best == best)
-        taken = (higher | ~found) & inside
-        best = np.where(taken, value, best)
-        places = np.where(taken, place, places)
-        found = found | inside
+        taken = (higher | (places < 0)) & (place >= 0)
+        best, places = np.where(taken, value, best), np.where(taken, place, places)
     return places.astype(np.int64)
-
-
-def _at(xp: Any, offsets: tuple, how: Windows, size: tuple, out: tuple) -> tuple:
-    """For one place in a window: its index in the padded x, its number in x, whether x has it."""
-    index: list = []
-    place: Any = 0
-    inside: Any = True
-    for axis, (offset, n, count) in enumerate(zip(offsets, size, out, strict=True)):
-        stride, (before, _), dilation = how.stride[axis], how.padding[axis], how.dilation[axis]
-        index.append(every(offset * dilation, stride, count))
-        along = xp.arange(count) * stride + (offset * dilation - before)
-        along = along.reshape((-1, *(1,) * (len(size) - 1 - axis)))
-        place = place * n + along
-        inside = inside & (along >= 0) & (along < n)
-    return index, place, inside
 
 
 # -- back --------------------------------------------------------------------------------------
