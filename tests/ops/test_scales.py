@@ -10,7 +10,9 @@ import pytest
 
 import minigrad as mg
 import minigrad.nn.functional as F
+from minigrad.backends.dtypes import finfo
 from minigrad.nn.utils import parametrizations
+from minigrad.ops.scaling import power_of_two
 
 rng = np.random.default_rng(0)
 ROWS = rng.standard_normal((4, 6))
@@ -121,6 +123,23 @@ def test_a_row_that_overflows_changes_no_bit_of_the_others(centre):
     for before, after in zip(derivatives(x), derivatives(changed), strict=True):
         np.testing.assert_array_equal(np.delete(before, 2, 0), np.delete(after, 2, 0))
         assert np.isfinite(after).all() and after[2].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16, np.float32, np.float64], ids=str)
+def test_a_power_of_two_near_the_largest_numbers_is_a_number_and_divides_exactly(dtype):
+    info = finfo(dtype)
+    for x in (info.max, np.ldexp(0.5, int(info.maxexp))):
+        unit = power_of_two(np.array([x], dtype)).astype(float)
+        assert np.isfinite(unit) and np.frexp(unit)[0] == 0.5 and float(x) / unit <= 4
+
+
+@pytest.mark.parametrize("value", [1.0, 2.0**76])
+def test_a_constant_row_is_its_bias_however_large(value):
+    x, w, b = mg.tensor(np.full((2, 6), value, np.float32), requires_grad=True), *OTHER[:2, :6]
+    y = F.layer_norm(x, 6, *(like(x, a) for a in (w, b)))
+    np.testing.assert_array_equal(y.numpy(), np.stack([b, b]).astype(np.float32))
+    g = mg.grad(y, x, np.ones((2, 6), np.float32)).numpy()
+    np.testing.assert_allclose(g, np.tile((w - w.mean()) / np.sqrt(1e-5), (2, 1)), rtol=1e-4)
 
 
 def test_layer_norm_of_the_largest_numbers_and_its_second_derivative():
