@@ -32,13 +32,15 @@ def max_pool_indices(x, *, how):
     image, numbers = padded(x, how.padding), padded(numbers, how.padding, -1)
     first, *others = positions(how, how.count("max_pool", size))
     best, places = image[first], np.broadcast_to(numbers[first], image[first].shape)
+    found = numbers[first] >= 0
     for at in others:
-        value, place = image[at], numbers[at]
+        value, place, inside = image[at], numbers[at], numbers[at] >= 0
         higher = value > best
         if is_floating(x.dtype):
             higher = (higher | (value != value)) & (best == best)
-        taken = (higher | (places < 0)) & (place >= 0)
+        taken = (higher | ~found) & inside
         best, places = np.where(taken, value, best), np.where(taken, place, places)
+        found = found | inside
     return places.astype(np.int64)
 
 
