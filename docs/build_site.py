@@ -50,8 +50,7 @@ ROOMS = {
     "ops": ("The kinds of op", ["engine.primitive", "custom.custom", "custom.extension"]),
     "namespaces": (
         "linalg, fft, special, stats",
-        ["linalg", "fft", "special", "stats", "stats_base", "stats_of_students", "stats_of_counts",
-         "stats_of_vectors"],
+        ["linalg", "fft", "special", "stats"],
     ),
     "engine": (
         "Engine",

@@ -15,6 +15,7 @@ from typing import Any
 
 import minigrad
 import minigrad.ops
+import minigrad.special
 import minigrad.testing.samples  # registers the specs
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import numpy_table, op
@@ -68,10 +69,12 @@ FIRST = ["elementwise.arithmetic", "elementwise.exponential", "elementwise.trigo
 
 
 def families() -> dict[str, ModuleType]:
-    """The modules of minigrad/ops by the name of their family."""
-    found = walk_packages(minigrad.ops.__path__, "minigrad.ops.")
-    modules = {info.name: import_module(info.name) for info in found if not info.ispkg}
-    return {name.removeprefix("minigrad.ops."): module for name, module in modules.items()}
+    """The modules of minigrad/ops and minigrad/special by the name of their family."""
+    found = [*walk_packages(minigrad.ops.__path__, "minigrad.ops."),
+             *walk_packages(minigrad.special.__path__, "minigrad.special.")]  # fmt: skip
+    modules = [import_module(info.name) for info in found if not info.ispkg]
+    return {module.__name__.removeprefix("minigrad.").removeprefix("ops."): module
+            for module in modules}  # fmt: skip
 
 
 def names_bound(module: ModuleType) -> set[str]:
@@ -87,7 +90,8 @@ def names_bound(module: ModuleType) -> set[str]:
 def home(entry: Any, bound: dict[str, dict[str, Any]]) -> str:
     """The family whose file defines the op; `bound` has what each file's own names mean."""
     for family, values in bound.items():
-        written = getattr(entry, "__module__", "") == f"minigrad.ops.{family}"
+        written = getattr(entry, "__module__", "") in (f"minigrad.ops.{family}",
+                                                       f"minigrad.{family}")  # fmt: skip
         if written or any(value is entry for value in values.values()):
             return family
     return "defined elsewhere"

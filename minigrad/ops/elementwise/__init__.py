@@ -1,25 +1,14 @@
 """The ops that work element by element."""
 
-from . import (  # their names are in mg.special
+from . import (
     arithmetic,
-    bessel,
     compare,
     complex,
-    entropy,
     exponential,
     floats,
-    hypergeometric,
-    incomplete,
-    incomplete_inverse,
-    integrals,
-    lambert,
-    orthogonal,
-    power_transforms,
     powers,
-    probability,
     selection,
     special,
-    spherical,
     trigonometric,
 )
 from .arithmetic import *

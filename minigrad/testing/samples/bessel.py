@@ -1,4 +1,4 @@
-"""Samples of minigrad/ops/elementwise/bessel.py. The references are SciPy's, of the same order."""
+"""Samples of minigrad/special/bessel.py. The references are SciPy's, of the same order."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Samples of minigrad/ops/elementwise/integrals.py, hypergeometric.py and lambert.py.
+"""Samples of minigrad/special/integrals.py, hypergeometric.py and lambert.py.
 
 The references are SciPy's; tests/ops/test_integrals.py compares with mpmath at awkward points.
 """

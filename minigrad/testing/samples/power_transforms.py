@@ -1,4 +1,4 @@
-"""Samples of minigrad/ops/elementwise/power_transforms.py and incomplete_inverse.py, and of zeta.
+"""Samples of minigrad/special/power_transforms.py and incomplete_inverse.py, and of zeta.
 
 The references are SciPy's.
 """

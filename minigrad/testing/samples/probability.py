@@ -1,4 +1,4 @@
-"""Samples of minigrad/ops/elementwise/probability.py. The references are SciPy's."""
+"""Samples of minigrad/special/probability.py. The references are SciPy's."""
 
 import math
 

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from . import special
-from .engine.registry import op
-from .ops.elementwise.probability import normal_density, two_powers
-from .stats_base import (
+from .. import special
+from ..engine.registry import op
+from ..special.probability import normal_density, two_powers
+from ..tensor_api.help import missing_names_of as _missing_names_of
+from .base import (
     HALF_LOG_2PI,
     Continuous,
     from_zero,
@@ -30,10 +31,9 @@ from .stats_base import (
     standard,
     within_one,
 )
-from .stats_of_counts import bernoulli, poisson
-from .stats_of_students import t
-from .stats_of_vectors import dirichlet, multivariate_normal
-from .tensor_api.help import missing_names_of as _missing_names_of
+from .counts import bernoulli, poisson
+from .students import t
+from .vectors import dirichlet, multivariate_normal
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",

@@ -5,14 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import elementwise, primitive
-from ...tensor_api.composite import composite
-from ..axes import widen
+from ..engine.primitive import elementwise, primitive
+from ..ops.axes import widen
+from ..ops.elementwise.selection import keep
+from ..ops.elementwise.special import TWO_OVER_SQRT_PI, erf
+from ..ops.elementwise.support import (
+    in_dtype_of,
+    in_float32,
+    of_several,
+    special_function,
+    whole_number,
+)
+from ..tensor_api.composite import composite
 from .hypergeometric import hypergeometric
-from .selection import keep
-from .special import TWO_OVER_SQRT_PI, erf
 from .spherical import spherical_i, spherical_j, spherical_y
-from .support import in_dtype_of, in_float32, of_several, special_function, whole_number
 
 __all__: list[str] = []  # the names are those of mg.special
 

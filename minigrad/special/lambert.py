@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import elementwise, primitive
-from ...engine.registry import op
-from ...tensor_api.composite import composite
-from ..axes import array_like, widen
-from .support import in_float32, special_function
+from ..engine.primitive import elementwise, primitive
+from ..engine.registry import op
+from ..ops.axes import array_like, widen
+from ..ops.elementwise.support import in_float32, special_function
+from ..tensor_api.composite import composite
 
 __all__: list[str] = []  # the names are those of mg.special
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
-from ...engine.primitive import elementwise
-from ...engine.registry import op
-from ..axes import widen
+from ..backends.device import array_module
+from ..engine.primitive import elementwise
+from ..engine.registry import op
+from ..ops.axes import widen
+from ..ops.elementwise.selection import keep, zero_wins
+from ..ops.elementwise.special import lgamma
+from ..ops.elementwise.support import at_least, of_beta, of_several, with_fractions
 from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
-from .selection import keep, zero_wins
-from .special import lgamma
-from .support import at_least, of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 

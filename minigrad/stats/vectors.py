@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from . import special
-from .backends.dtypes import finfo
-from .engine.graph import raw
-from .engine.registry import op
-from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
-from .ops.elementwise.probability import power_product
-from .stats_base import HALF_LOG_2PI, Distribution
+from .. import special
+from ..backends.dtypes import finfo
+from ..engine.graph import raw
+from ..engine.registry import op
+from ..ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
+from ..special.probability import power_product
+from .base import HALF_LOG_2PI, Distribution
 
 _SINGULAR = {4: 1e3, 8: 1e6}  # by bytes of a float: eigenvalues up to so many ε are 0, as in SciPy
 

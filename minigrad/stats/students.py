@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import special
-from .backends.dtypes import finfo
-from .engine.registry import op
-from .stats_base import HALF_LOG_2PI, Continuous, inside_of, quantile, standard
+from .. import special
+from ..backends.dtypes import finfo
+from ..engine.registry import op
+from .base import HALF_LOG_2PI, Continuous, inside_of, quantile, standard
 
 _LARGE = 1e6
 _REMOTE = 50.0  # shares beyond so many deviations are 0 in float64, of large ν

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .backends.dtypes import common_dtype
-from .engine.registry import op
-from .ops.axes import floating_together
-from .ops.elementwise.probability import standard_score
-from .tensor_api.help import of_call
+from ..backends.dtypes import common_dtype
+from ..engine.registry import op
+from ..ops.axes import floating_together
+from ..special.probability import standard_score
+from ..tensor_api.help import of_call
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import elementwise
-from ..axes import widen
+from ..engine.primitive import elementwise
+from ..ops.axes import widen
+from ..ops.elementwise.powers import power_da, power_db
+from ..ops.elementwise.support import in_float32, of_several, special_function, with_fractions
 from .hypergeometric import hypergeometric
-from .powers import power_da, power_db
-from .support import in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from . import special
-from .engine.registry import op
-from .ops.axes import floating_together
-from .ops.elementwise.probability import two_powers
-from .stats_base import Distribution
+from .. import special
+from ..engine.registry import op
+from ..ops.axes import floating_together
+from ..special.probability import two_powers
+from .base import Distribution
 
 
 class _Poisson(Distribution):

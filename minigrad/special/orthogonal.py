@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import primitive
-from ...tensor_api.composite import composite
-from .support import in_dtype_of, in_float32, number, special_function, whole_number
+from ..engine.primitive import primitive
+from ..ops.elementwise.support import (
+    in_dtype_of,
+    in_float32,
+    number,
+    special_function,
+    whole_number,
+)
+from ..tensor_api.composite import composite
 
 __all__: list[str] = []  # the names are those of mg.special
 

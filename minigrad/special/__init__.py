@@ -10,8 +10,8 @@ mg.special.erf(t), recorded. scipy.special.logsumexp and softmax are not ufuncs;
 
 from typing import Any
 
-from .engine.registry import op, scipy_table
-from .ops import (
+from ..engine.registry import op, scipy_table
+from ..ops import (
     cbrt,
     digamma,
     erf,
@@ -29,9 +29,12 @@ from .ops import (
     xlog1py,
     xlogy,
 )
-from .ops import lgamma as gammaln
-from .ops.axes import array_like, as_floating
-from .ops.elementwise.bessel import (
+from ..ops import lgamma as gammaln
+from ..ops.axes import array_like, as_floating
+from ..ops.elementwise.special import gammasgn, loggamma, rgamma, zeta
+from ..tensor_api.help import missing_names_of as _missing_names_of
+from ..tensor_api.help import with_call_context
+from .bessel import (
     i0,
     i0e,
     i1,
@@ -51,10 +54,10 @@ from .ops.elementwise.bessel import (
     y1,
     yv,
 )
-from .ops.elementwise.entropy import entr, pseudo_huber, rel_entr
-from .ops.elementwise.entropy import huber_function as huber
-from .ops.elementwise.entropy import kl_terms as kl_div
-from .ops.elementwise.hypergeometric import (
+from .entropy import entr, pseudo_huber, rel_entr
+from .entropy import huber_function as huber
+from .entropy import kl_terms as kl_div
+from .hypergeometric import (
     ellipe,
     ellipk,
     ellipkm1,
@@ -63,9 +66,9 @@ from .ops.elementwise.hypergeometric import (
     hyp1f1,
     hyp2f1,
 )
-from .ops.elementwise.incomplete import betainc, betaincc, gammainc, gammaincc
-from .ops.elementwise.incomplete_inverse import betainccinv, betaincinv, gammainccinv, gammaincinv
-from .ops.elementwise.integrals import (
+from .incomplete import betainc, betaincc, gammainc, gammaincc
+from .incomplete_inverse import betainccinv, betaincinv, gammainccinv, gammaincinv
+from .integrals import (
     dawsn,
     erfi,
     exp1,
@@ -77,8 +80,8 @@ from .ops.elementwise.integrals import (
     sici,
     spence,
 )
-from .ops.elementwise.lambert import lambertw, wrightomega
-from .ops.elementwise.orthogonal import (
+from .lambert import lambertw, wrightomega
+from .orthogonal import (
     eval_chebyt,
     eval_chebyu,
     eval_gegenbauer,
@@ -89,7 +92,7 @@ from .ops.elementwise.orthogonal import (
     eval_laguerre,
     eval_legendre,
 )
-from .ops.elementwise.power_transforms import (
+from .power_transforms import (
     boxcox,
     boxcox1p,
     cosm1,
@@ -98,7 +101,7 @@ from .ops.elementwise.power_transforms import (
     inv_boxcox1p,
     powm1,
 )
-from .ops.elementwise.probability import (
+from .probability import (
     beta,
     betaln,
     erfcinv,
@@ -109,16 +112,13 @@ from .ops.elementwise.probability import (
     ndtri,
     ndtri_exp,
 )
-from .ops.elementwise.special import gammasgn, loggamma, rgamma, zeta
-from .ops.elementwise.spherical import (
+from .spherical import (
     airy,
     spherical_in,
     spherical_jn,
     spherical_kn,
     spherical_yn,
 )
-from .tensor_api.help import missing_names_of as _missing_names_of
-from .tensor_api.help import with_call_context
 
 expit, log_expit, psi, jn, kn, yn = sigmoid, logsigmoid, digamma, jv, kv, yv
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
-from ...backends.dtypes import common_dtype
-from ...engine.primitive import primitive
-from ..axes import widen
+from ..backends.device import array_module
+from ..backends.dtypes import common_dtype
+from ..engine.primitive import primitive
+from ..ops.axes import widen
+from ..ops.elementwise.selection import zero_wins
+from ..ops.elementwise.special import digamma, lgamma, polygamma_of
+from ..ops.elementwise.support import at_least, of_beta, of_several, with_fractions
 from . import power_series as series
 from .probability import betaln, two_powers
-from .selection import zero_wins
-from .special import digamma, lgamma, polygamma_of
-from .support import at_least, of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # see mg.special
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import finfo
-from ...engine.primitive import elementwise
-from ...engine.registry import op
-from ..axes import widen
-from .selection import keep
-from .support import in_float32, of_several, special_function
+from ..backends.dtypes import finfo
+from ..engine.primitive import elementwise
+from ..engine.registry import op
+from ..ops.axes import widen
+from ..ops.elementwise.selection import keep
+from ..ops.elementwise.support import in_float32, of_several, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.primitive import elementwise, primitive
-from ...tensor_api.composite import composite
-from ..axes import widen
-from .selection import keep
-from .support import in_dtype_of, in_float32, number, special_function
+from ..engine.primitive import elementwise, primitive
+from ..ops.axes import widen
+from ..ops.elementwise.selection import keep
+from ..ops.elementwise.support import in_dtype_of, in_float32, number, special_function
+from ..tensor_api.composite import composite
 
 __all__: list[str] = []  # the names are those of mg.special
 

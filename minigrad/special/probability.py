@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype, is_floating
-from ...engine.graph import raw
-from ...engine.primitive import elementwise, primitive
-from ...tensor_api.composite import composite
-from ..axes import widen
-from ..batching import full
-from .exponential import product_with_log
-from .selection import keep, zero_wins
-from .special import (
+from ..backends.dtypes import common_dtype, is_floating
+from ..engine.graph import raw
+from ..engine.primitive import elementwise, primitive
+from ..ops.axes import widen
+from ..ops.batching import full
+from ..ops.elementwise.exponential import product_with_log
+from ..ops.elementwise.selection import keep, zero_wins
+from ..ops.elementwise.special import (
     TWO_OVER_SQRT_PI,
     digamma,
     gamma,
@@ -24,7 +23,14 @@ from .special import (
     rgamma,
     rgamma_slope,
 )
-from .support import at_least, in_float32, of_several, special_function, with_fractions
+from ..ops.elementwise.support import (
+    at_least,
+    in_float32,
+    of_several,
+    special_function,
+    with_fractions,
+)
+from ..tensor_api.composite import composite
 
 _MOST_DIMENSIONS = 100_000  # of multigammaln, a term each
 
