@@ -7,6 +7,7 @@ codegen.py         seam B: `save` and `vjp` of a plan, generated
 ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
+forms.py           seam C: the lists of forms of the rooms below
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks

@@ -15,17 +15,16 @@ strided scatter  the transpose with a stride, in rows: each phase's contribution
 im2col           everything else: columns of some images at a time, on all threads
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
-from ...custom.variants import Variant, add
 from ...ops.conv.primitives import conv, conv_dw, conv_dx, widened
 from ...ops.image_layout import empty, in_rows, pays, places_first, turned
 from ...ops.windows import Windows
+from ..forms import Forms
 from . import (
     banded,
     depthwise,
@@ -40,17 +39,7 @@ from . import (
 from .images import beside, mirrored
 from .winograd_tiles import all_finite
 
-_forms: list[tuple[Any, Variant]] = []
-
-
-def form(op: Any, name: str, when: Callable[..., bool] | None = None, on: str = "cpu") -> Callable:
-    """Decorator: a form of an op, asked after those before it in this file."""
-
-    def append(fn: Callable) -> Callable:
-        _forms.append((op, Variant(fn, on, when, name=name)))
-        return fn
-
-    return append
+form = Forms()
 
 
 # -- the dtype that BLAS multiplies --------------------------------------------------------------
@@ -314,5 +303,4 @@ def _both_pay(g: Any, x: Any, w: Any, how: Windows, groups: int) -> bool:
     )
 
 
-for _op, _variant in reversed(_forms):  # the one added last is asked first
-    add(_op, _variant)
+form.install()

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype
-from ...custom.variants import Variant, add
 from ...ops.axes import sum_to
 from ...ops.norm import scaled
 from ...ops.norm.standardize import (
@@ -27,20 +26,11 @@ from ...ops.norm.standardize import (
     standardize_dw,
     standardize_dx,
 )
+from ..forms import Forms
 from . import blocked, images, rows
 from .joint import gradients
 
-_forms: list[tuple[Any, Variant]] = []
-
-
-def form(op: Any, name: str) -> Callable:
-    """Decorator: a form of an op, asked after those before it in this file."""
-
-    def append(fn: Callable) -> Callable:
-        _forms.append((op, Variant(fn, "cpu", name=name)))
-        return fn
-
-    return append
+form = Forms()
 
 
 # -- y, mean, rstd = standardize(x, weight, bias) --------------------------------------------------
@@ -168,5 +158,4 @@ def standardize_gradients(
     ]
 
 
-for _op, _variant in reversed(_forms):  # the one added last is asked first
-    add(_op, _variant)
+form.install()

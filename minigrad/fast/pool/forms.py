@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator
-from ...custom.variants import Variant, add
 from ...engine.registry import op
 from ...ops import image_layout
 from ...ops.blocks import BLOCK, over_leading
@@ -33,23 +32,14 @@ from ...ops.pool.primitives import (
 )
 from ...ops.shifts import Tiles, Views, placed
 from ...ops.windows import Windows
+from ..forms import Forms
 from . import axes, separable, shares, tiles_hwnc
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
 IMAGES = 2 * BLOCK
 
-_forms: list[tuple[Any, Variant]] = []
-
-
-def form(op: Any, name: str, when: Callable[..., bool] | None = None, on: str = "cpu") -> Callable:
-    """Decorator: a form of a primitive, asked after those before it in this file."""
-
-    def append(fn: Callable) -> Callable:
-        _forms.append((op, Variant(fn, on, when, name=name)))
-        return fn
-
-    return append
+form = Forms()
 
 
 def over_images(fill: Callable, how: Windows, x: Any, size: tuple, *arrays: Any) -> Any:
@@ -215,5 +205,4 @@ def separable_sum_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> 
     return _spread(partial(separable.spread, how), a, size, how, divisor)
 
 
-for _op, _variant in reversed(_forms):  # the one added last is asked first
-    add(_op, _variant)
+form.install()
