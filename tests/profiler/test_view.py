@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from minigrad_profiler import report_source
 from minigrad_profiler.cli import main
 from minigrad_profiler.outside import recording_in_passes
-from minigrad_profiler.report import report_of
 from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
@@ -20,7 +18,6 @@ from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.lanes import Lanes
 from minigrad.instrument.table import cells
-from minigrad.instrument.writing import GrowingFile
 from minigrad.modes.scopes import scope
 
 
@@ -323,31 +320,6 @@ def test_a_pipe_that_would_be_read_twice_is_refused_and_says_so(log, command, tm
     assert "a pipe can be read only once" in capsys.readouterr().err
 
 
-def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
-    head = Path(log).read_text().splitlines()[0]
-    mark = {"kind": "mark", "what": "rank", "name": "² of 4", "t0": 1, "t1": 1, "thread": 0}
-    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
-    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
-    odd = tmp_path / "odd.jsonl"
-    odd.write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
-    assert main(["merge", str(odd), log]) == 0
-    assert "² of 4" in capsys.readouterr().out
-
-
-def test_a_ranks_name_cannot_reach_the_terminal_or_break_the_table(log, tmp_path, capsys):
-    head = Path(log).read_text().splitlines()[0]
-    name = "\x1b[31mred\x1b]0;title\x07" + "x" * 900
-    mark = {"kind": "mark", "what": "rank", "name": name, "t0": 1, "t1": 1, "thread": 0}
-    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
-    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
-    odd = tmp_path / "odd.jsonl"
-    odd.write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
-    assert main(["merge", str(odd)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "\x1b" not in "".join(lines) and "\x07" not in "".join(lines)
-    assert max(map(len, lines)) <= 100 and len(lines[0]) == len(lines[1])
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 def test_a_log_that_names_a_pipe_as_its_source_does_not_keep_the_report_waiting(log, tmp_path):
     pipe = tmp_path / "model.py"
@@ -387,22 +359,6 @@ def test_sentences_beside_a_table_keep_to_the_width(width, tmp_path, capsys):
     assert len(sentences) > 5 and max(map(len, sentences)) <= width
 
 
-def test_a_rank_that_is_missing_among_the_logs_or_there_twice_is_named(log, tmp_path, capsys):
-    head = Path(log).read_text().splitlines()[0]
-    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
-    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
-    logs = []
-    for place, number in enumerate((0, 2, 2)):
-        mark = {"kind": "mark", "what": "rank", "name": f"{number} of 4", "t0": 1, "t1": 1}
-        logs.append(tmp_path / f"{place}.jsonl")
-        logs[-1].write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
-    assert main(["merge", *map(str, logs)]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        "minigrad-profile: rank 2 has 2 logs",
-        "minigrad-profile: of 4 ranks no log is here of: 1, 3",
-    ]
-
-
 def test_a_log_that_says_it_had_no_length_goes_to_its_last_event(log, tmp_path, capsys):
     *lines, end = Path(log).read_text().splitlines()
     lines.append(re.sub(r'("wall_ns":)\d+(.*"recording_ns")', r"\1 0\2", end))
@@ -421,68 +377,3 @@ def test_a_log_whose_header_is_nested_deeply_is_shown_or_refused_in_one_line(
     deep.write_text(head[:-1] + ',"new":' + "[" * 900 + "]" * 900 + "}\n" + rest)
     assert main([command, str(deep), "--json"]) in (0, 2)
     assert capsys.readouterr().err.count("\n") <= 1
-
-
-def test_time_outside_of_ops_has_rows_and_lines(tmp_path, capsys):
-    with event_log(tmp_path / "run.jsonl"):
-        mg.ones(3).sum()
-        with open(tmp_path / "busy.txt", "w") as file:
-            for number in range(200_000):
-                file.write(str(number))
-    assert main(["view", str(tmp_path / "run.jsonl"), "--width", "200"]) == 0
-    rest = capsys.readouterr().out.partition("outside of ops")[2]
-    assert "Python" in rest and "test_view.py" in rest
-    assert main(["view", str(tmp_path / "run.jsonl"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["outside"]
-    rest_ns = found["run_ns"] - found["ops_ns"]
-    assert sum(row["ns"] for row in found["rows"]) == pytest.approx(rest_ns, rel=0.01)
-
-
-def test_a_slow_disk_is_recording_and_no_line_of_the_program(tmp_path, monkeypatch):
-    write = GrowingFile.write
-
-    def slow(self, text):
-        time.sleep(0.02)
-        write(self, text)
-
-    monkeypatch.setattr(GrowingFile, "write", slow)
-    with event_log(tmp_path / "run.jsonl"):
-        for _ in range(1000):
-            mg.ones(3) * 2
-    found = summary(str(tmp_path / "run.jsonl"), "line").beside
-    waited = 7 * 20_000_000  # seven batches while it runs
-    assert found.recording > waited
-    assert sum(found.lines.values()) < waited
-
-
-def test_scopes_cost_is_recording_and_no_line_of_the_program(tmp_path, monkeypatch):
-    with event_log(tmp_path / "run.jsonl"):
-        for _ in range(300):
-            with scope("part"):
-                pass
-    *lines, end = (tmp_path / "run.jsonl").read_text().splitlines()
-    told = []
-    for each in (0, 10**12):  # a mark that costs more than there is
-        told_end = json.loads(end) | {"marking_ns": each}
-        (tmp_path / "told.jsonl").write_text("\n".join([*lines, json.dumps(told_end), ""]))
-        told.append(summary(str(tmp_path / "told.jsonl"), "line").beside)
-    assert told[1].recording > told[0].recording
-    assert sum(told[1].lines.values()) <= sum(told[0].lines.values())
-
-
-def test_recording_is_one_number_in_view_advice_and_report(tmp_path, capsys):
-    path = str(tmp_path / "run.jsonl")
-    with event_log(path, memory=True):
-        x = mg.ones(3, requires_grad=True)
-        for _ in range(2000):
-            (x * 2).sum().backward()
-    assert main(["view", path]) == 0
-    (share,) = re.findall(r"recording took .*?\(([\d.]+)%\)", _unwrapped(capsys))
-    assert main(["advice", path]) == 0
-    assert f"recording took {share}% of the time" in _unwrapped(capsys)
-    parts = {name: percent for name, _, percent, _ in report_of(path).data("t")["summary"]["parts"]}
-    assert abs(parts["recording"] - float(share)) < 0.2
-
-
-def _unwrapped(capsys):
-    return " ".join(capsys.readouterr().out.split())
