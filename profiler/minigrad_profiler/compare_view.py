@@ -118,7 +118,7 @@ def notes(found: Any) -> list[str]:
         lines.append(told)
     if found.model.parallelism < 1.2:
         lines.append("The graph is nearly a chain: no number of workers makes it much faster.")
-    lines += [f"{way.name}: {way.note}" for way in found.ways if way.note]
+    lines += [f"{way.name}, chose {way.note}" for way in found.ways if way.note]
     lines += [f"Not compared: {reason}" for reason in found.missing]
     if found.blas_threads is None:
         lines.append(
