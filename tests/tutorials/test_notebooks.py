@@ -39,7 +39,16 @@ def sources_shown(notebook):
     return [re.sub(r"[\d.,\s]+", " ", text) for text in printed]
 
 
-@pytest.mark.parametrize("script", SCRIPTS[::-1], ids=[s.stem for s in SCRIPTS[::-1]])
+OF_FAST = ("02_tensors_and_broadcasting", "03_graphs")  # a call's source, sums made in place
+
+
+def runs(script):
+    return pytest.param(
+        script, id=script.stem, marks=pytest.mark.layer("fast") if script.stem in OF_FAST else ()
+    )
+
+
+@pytest.mark.parametrize("script", [runs(script) for script in SCRIPTS[::-1]])
 def test_a_tutorial_runs_from_top_to_bottom(script):  # the long ones come last, so begin with them
     assert sources_shown(build.run(script)) == sources_shown(shipped(script)), "run: make tutorials"
 
