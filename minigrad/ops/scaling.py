@@ -29,7 +29,7 @@ def power_of_two(x: Any, axis: Any = None) -> Any:
     top = op.max(size, axis=axis, keepdims=True)
     known = (top > 0) & (top < np.inf)
     exponent = op.floor(op.log2(op.where(known, top, 1)))
-    most = int(finfo(top.dtype).maxexp) - 2  # NumPy's exp2 rounds 2^127, and log2 up to 2^128
+    most = int(finfo(exponent.dtype).maxexp) - 2  # NumPy's exp2 rounds 2^127, and log2 up to 2^128
     return op.where(known, op.exp2(op.minimum(exponent, most)), 1)
 
 

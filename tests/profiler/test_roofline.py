@@ -170,4 +170,4 @@ def test_the_legend_tells_forward_from_backward_behind_a_long_name(log, tmp_path
     text = Path(log).read_text()
     long.write_text(text.replace('"op":"matmul"', f'"op":"{"long_name_" * 9}"'))
     picture = " ".join(roofline(str(long), peaks=PEAKS).picture())
-    assert "… forward" in picture and "… backward" in picture
+    assert "…ong_name_long_name_ forward" in picture and "…ong_name_long_name_ backward" in picture
