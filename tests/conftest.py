@@ -78,6 +78,12 @@ def pytest_runtest_setup(item):
             module[name] = np.random.default_rng(crc32(item.nodeid.encode()))
 
 
+def pytest_runtest_teardown(item):
+    """In plain mode no test imports a layer: that would switch it on for all tests after it."""
+    loaded = [layer for layer in LAYERS if f"minigrad.{layer}" in sys.modules]
+    assert not (PLAIN and loaded), f"{loaded} imported in plain mode, by this test or one before it"
+
+
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )

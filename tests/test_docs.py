@@ -84,6 +84,7 @@ def test_each_name_of_the_package_in_a_page_is_there(page):
             value = getattr(value, part)
 
 
+@pytest.mark.layer("courtesy")  # to import it is to switch it on
 def test_each_function_that_a_walk_through_the_source_names_is_there():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", text)
