@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import at_least_zero, fractions
-from .optimizer import Optimizer, average, average_square, decayed
+from .optimizer import Optimizer, average, average_square, decayed, step_by_ratio
 from .packs import State, scratch
 
 
@@ -37,6 +37,15 @@ class _AdamLike(Optimizer):
             x *= 1 - group["lr"] * group["weight_decay"]
             return g
         return decayed(x, g, group)
+
+    def _moments(self, x: Any, g: Any, state: State, group: Mapping[str, Any], work: Any) -> tuple:
+        """(g with its decay, m, v, 1 − β₁ᵗ, 1 − β₂ᵗ), m and v brought forward; work is scratch."""
+        m, v, t = state["exp_avg"], state["exp_avg_sq"], state["step"]
+        beta1, beta2 = group["betas"]
+        g = self.prepared(x, g, group)
+        average(m, g, beta1, work)
+        average_square(v, g, beta2, work)
+        return g, m, v, 1 - beta1**t, 1 - beta2**t
 
 
 class Adam(_AdamLike):
@@ -68,19 +77,13 @@ class Adam(_AdamLike):
         return (*super().buffers(group), *(["max_exp_avg_sq"] if group["amsgrad"] else []))
 
     def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
-        m, v, t, work = state["exp_avg"], state["exp_avg_sq"], state["step"], scratch(x)
-        beta1, beta2 = group["betas"]
-        g = self.prepared(x, g, group)
-        average(m, g, beta1, work)
-        average_square(v, g, beta2, work)
+        work = scratch(x)
+        _, m, v, bias1, bias2 = self._moments(x, g, state, group, work)
         if group["amsgrad"]:
             v = np.maximum(state["max_exp_avg_sq"], v, out=state["max_exp_avg_sq"])
         np.sqrt(v, out=work)
-        work *= 1 / math.sqrt(1 - beta2**t)
-        work += group["eps"]
-        np.divide(m, work, out=work)
-        work *= group["lr"] / (1 - beta1**t)
-        x -= work
+        work *= 1 / math.sqrt(bias2)
+        step_by_ratio(x, m, work, group["lr"] / bias1, group["eps"])
 
 
 class AdamW(Adam):
@@ -172,18 +175,10 @@ class NAdam(_AdamLike):
         state["mu_product"] = state.get("mu_product", 1.0) * self.momentum(state["step"], group)
 
     def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
-        m, v, t = state["exp_avg"], state["exp_avg_sq"], state["step"]
-        work, other = scratch(x), scratch(x, 1)
-        beta1, beta2 = group["betas"]
-        now, ahead, product = (
-            self.momentum(t, group),
-            self.momentum(t + 1, group),
-            state["mu_product"],
-        )
-        g = self.prepared(x, g, group)
-        average(m, g, beta1, work)
-        average_square(v, g, beta2, work)
-        np.multiply(v, 1 / (1 - beta2**t), out=work)
+        t, product, work, other = state["step"], state["mu_product"], scratch(x), scratch(x, 1)
+        now, ahead = self.momentum(t, group), self.momentum(t + 1, group)
+        g, m, v, _, bias2 = self._moments(x, g, state, group, work)
+        np.multiply(v, 1 / bias2, out=work)
         np.sqrt(work, out=work)
         work += group["eps"]
         np.multiply(g, group["lr"] * (1 - now) / (1 - product), out=other)
@@ -217,20 +212,13 @@ class RAdam(_AdamLike):
         )  # fmt: skip
 
     def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
-        m, v, t, work = state["exp_avg"], state["exp_avg_sq"], state["step"], scratch(x)
-        beta1, beta2 = group["betas"]
-        g = self.prepared(x, g, group)
-        average(m, g, beta1, work)
-        average_square(v, g, beta2, work)
-        rate, unbiased = group["lr"] / (1 - beta1**t), 1 - beta2**t
-        limit = 2 / (1 - beta2) - 1
-        rho = limit - 2 * t * beta2**t / unbiased
+        t, beta2, work = state["step"], group["betas"][1], scratch(x)
+        _, m, v, bias1, bias2 = self._moments(x, g, state, group, work)
+        rate, limit = group["lr"] / bias1, 2 / (1 - beta2) - 1
+        rho = limit - 2 * t * beta2**t / bias2
         if rho <= 5:
             x -= np.multiply(m, rate, out=work)
             return
         ratio = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
         np.sqrt(v, out=work)
-        work += group["eps"]
-        np.divide(m, work, out=work)
-        work *= rate * math.sqrt(ratio * unbiased)
-        x -= work
+        step_by_ratio(x, m, work, rate * math.sqrt(ratio * bias2), group["eps"])

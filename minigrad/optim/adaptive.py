@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import at_least_zero
-from .optimizer import Optimizer, average, average_square, decayed
+from .optimizer import Optimizer, average, average_square, decayed, step_by_ratio
 from .packs import State, scratch
 
 
@@ -96,10 +96,8 @@ class Adagrad(Optimizer):
         g = decayed(x, g, group)
         total += np.multiply(g, g, out=work)
         np.sqrt(total, out=work)
-        work += group["eps"]
-        np.divide(g, work, out=work)
-        work *= group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
-        x -= work
+        rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+        step_by_ratio(x, g, work, rate, group["eps"])
 
 
 class Adadelta(Optimizer):

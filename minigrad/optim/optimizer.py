@@ -388,6 +388,14 @@ def average_square(v: Any, g: Any, beta: float, work: Any) -> None:
     average(v, np.multiply(g, g, out=work), beta, work)
 
 
+def step_by_ratio(x: Any, d: Any, size: Any, rate: float, eps: float) -> None:
+    """x ← x − rate·d / (size + eps), in place; size is scratch memory."""
+    size += eps
+    np.divide(d, size, out=size)
+    size *= rate
+    x -= size
+
+
 def _numbers(state: State) -> tuple:
     return tuple([value for value in state.values() if not hasattr(value, "shape")])
 
