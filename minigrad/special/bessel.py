@@ -247,73 +247,24 @@ def kve(v: float, x: Any) -> Any:
     return bessel_ke(x, order=_order("kve", v))
 
 
-@composite
-def j0(x: Any) -> Any:
-    """y = J₀(x) ;  dy/dx = −J₁(x)"""
-    return bessel_j(x, order=0)
+def _at_order(n: int, family: Callable, name: str, doc: str, **means: Any) -> Any:
+    def function(x: Any) -> Any:
+        return family(x, order=n)
+
+    return composite(function, name=name, doc=doc, **means)
 
 
-@composite
-def j1(x: Any) -> Any:
-    """y = J₁(x) ;  dy/dx = (J₀(x) − J₂(x))/2"""
-    return bessel_j(x, order=1)
-
-
-@composite
-def y0(x: Any) -> Any:
-    """y = Y₀(x), x > 0 ;  dy/dx = −Y₁(x)"""
-    return bessel_y(x, order=0)
-
-
-@composite
-def y1(x: Any) -> Any:
-    """y = Y₁(x), x > 0 ;  dy/dx = (Y₀(x) − Y₂(x))/2"""
-    return bessel_y(x, order=1)
-
-
-@composite(numpy=np.i0)
-def i0(x: Any) -> Any:
-    """y = I₀(x) ;  dy/dx = I₁(x)"""
-    return bessel_i(x, order=0)
-
-
-@composite
-def i1(x: Any) -> Any:
-    """y = I₁(x) ;  dy/dx = (I₀(x) + I₂(x))/2"""
-    return bessel_i(x, order=1)
-
-
-@composite
-def i0e(x: Any) -> Any:
-    """y = e^−|x| I₀(x) ;  dy/dx = e^−|x| I₁(x) − sign(x) y"""
-    return bessel_ie(x, order=0)
-
-
-@composite
-def i1e(x: Any) -> Any:
-    """y = e^−|x| I₁(x) ;  dy/dx = e^−|x| (I₀(x) + I₂(x))/2 − sign(x) y"""
-    return bessel_ie(x, order=1)
-
-
-@composite
-def k0(x: Any) -> Any:
-    """y = K₀(x), x > 0 ;  dy/dx = −K₁(x)"""
-    return bessel_k(x, order=0)
-
-
-@composite
-def k1(x: Any) -> Any:
-    """y = K₁(x), x > 0 ;  dy/dx = −(K₀(x) + K₂(x))/2"""
-    return bessel_k(x, order=1)
-
-
-@composite
-def k0e(x: Any) -> Any:
-    """y = eˣ K₀(x), x > 0 ;  dy/dx = y − eˣ K₁(x)"""
-    return bessel_ke(x, order=0)
-
-
-@composite
-def k1e(x: Any) -> Any:
-    """y = eˣ K₁(x), x > 0 ;  dy/dx = y − eˣ (K₀(x) + K₂(x))/2"""
-    return bessel_ke(x, order=1)
+j0 = _at_order(0, bessel_j, "j0", "y = J₀(x) ;  dy/dx = −J₁(x)")
+j1 = _at_order(1, bessel_j, "j1", "y = J₁(x) ;  dy/dx = (J₀(x) − J₂(x))/2")
+y0 = _at_order(0, bessel_y, "y0", "y = Y₀(x), x > 0 ;  dy/dx = −Y₁(x)")
+y1 = _at_order(1, bessel_y, "y1", "y = Y₁(x), x > 0 ;  dy/dx = (Y₀(x) − Y₂(x))/2")
+i0 = _at_order(0, bessel_i, "i0", "y = I₀(x) ;  dy/dx = I₁(x)", numpy=np.i0)
+i1 = _at_order(1, bessel_i, "i1", "y = I₁(x) ;  dy/dx = (I₀(x) + I₂(x))/2")
+i0e = _at_order(0, bessel_ie, "i0e", "y = e^−|x| I₀(x) ;  dy/dx = e^−|x| I₁(x) − sign(x) y")
+i1e = _at_order(
+    1, bessel_ie, "i1e", "y = e^−|x| I₁(x) ;  dy/dx = e^−|x| (I₀(x) + I₂(x))/2 − sign(x) y"
+)
+k0 = _at_order(0, bessel_k, "k0", "y = K₀(x), x > 0 ;  dy/dx = −K₁(x)")
+k1 = _at_order(1, bessel_k, "k1", "y = K₁(x), x > 0 ;  dy/dx = −(K₀(x) + K₂(x))/2")
+k0e = _at_order(0, bessel_ke, "k0e", "y = eˣ K₀(x), x > 0 ;  dy/dx = y − eˣ K₁(x)")
+k1e = _at_order(1, bessel_ke, "k1e", "y = eˣ K₁(x), x > 0 ;  dy/dx = y − eˣ (K₀(x) + K₂(x))/2")

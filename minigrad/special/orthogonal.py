@@ -7,39 +7,25 @@ Chebyshev's and Legendre's are Gegenbauer's with a parameter (DLMF 18.9.15 to 18
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..engine.primitive import primitive
-from ..ops.elementwise.support import (
-    in_dtype_of,
-    in_float32,
-    number,
-    special_function,
-    whole_number,
-)
+from ..ops.elementwise.support import number, of_parameters, whole_number, zero
 from ..tensor_api.composite import composite
 
 __all__: list[str] = []  # the names are those of mg.special
 
 
-def _forward(name: str) -> Callable:
-    """SciPy's polynomial of the degree and the family's parameters."""
-    general = special_function(name)
-
-    @in_float32
-    def forward(x: Any, degree: int, *parameters: float) -> Any:
-        return in_dtype_of(x, general(degree, *parameters, x))
-
-    return forward
-
-
 _t, _u, _legendre, _c, _p, _l, _h, _he = (
-    _forward(f"eval_{name}")
+    of_parameters(f"eval_{name}")
     for name in (
         "chebyt", "chebyu", "legendre", "gegenbauer", "jacobi", "genlaguerre", "hermite",
         "hermitenorm",
     )
 )  # fmt: skip
+
+
+def _slope(g: Any, degree: int, derivative: Callable) -> Any:
+    """g times the derivative, which takes the degree below; of a constant 0, whatever g is."""
+    return g * derivative(degree - 1) if degree else zero(g)
 
 
 @primitive(kind="elementwise")
@@ -50,9 +36,7 @@ def chebyshev(x, degree=0):
 
 @chebyshev.vjp("x")
 def chebyshev_dx(g, x, degree):
-    if not degree:
-        return np.zeros_like(g)
-    return g * (degree * gegenbauer(x, degree=degree - 1, alpha=1.0))
+    return _slope(g, degree, lambda n: degree * gegenbauer(x, degree=n, alpha=1.0))
 
 
 @primitive(kind="elementwise")
@@ -65,9 +49,7 @@ def gegenbauer(x, degree=0, alpha=1.0):
 
 @gegenbauer.vjp("x")
 def gegenbauer_dx(g, x, degree, alpha):
-    if not degree:
-        return np.zeros_like(g)
-    return g * (2 * alpha * gegenbauer(x, degree=degree - 1, alpha=alpha + 1))
+    return _slope(g, degree, lambda n: 2 * alpha * gegenbauer(x, degree=n, alpha=alpha + 1))
 
 
 @primitive(kind="elementwise")
@@ -78,10 +60,8 @@ def jacobi(x, degree=0, alpha=0.0, beta=0.0):
 
 @jacobi.vjp("x")
 def jacobi_dx(g, x, degree, alpha, beta):
-    if not degree:
-        return np.zeros_like(g)
-    below = jacobi(x, degree=degree - 1, alpha=alpha + 1, beta=beta + 1)
-    return g * (0.5 * (degree + alpha + beta + 1) * below)
+    half = 0.5 * (degree + alpha + beta + 1)
+    return _slope(g, degree, lambda n: half * jacobi(x, degree=n, alpha=alpha + 1, beta=beta + 1))
 
 
 @primitive(kind="elementwise")
@@ -92,9 +72,7 @@ def laguerre(x, degree=0, alpha=0.0):
 
 @laguerre.vjp("x")
 def laguerre_dx(g, x, degree, alpha):
-    if not degree:
-        return np.zeros_like(g)
-    return -g * laguerre(x, degree=degree - 1, alpha=alpha + 1)
+    return _slope(-g, degree, lambda n: laguerre(x, degree=n, alpha=alpha + 1))
 
 
 @primitive(kind="elementwise")
@@ -105,9 +83,7 @@ def hermite(x, degree=0):
 
 @hermite.vjp("x")
 def hermite_dx(g, x, degree):
-    if not degree:
-        return np.zeros_like(g)
-    return g * (2 * degree * hermite(x, degree=degree - 1))
+    return _slope(g, degree, lambda n: 2 * degree * hermite(x, degree=n))
 
 
 @primitive(kind="elementwise")
@@ -118,9 +94,7 @@ def hermite_e(x, degree=0):
 
 @hermite_e.vjp("x")
 def hermite_e_dx(g, x, degree):
-    if not degree:
-        return np.zeros_like(g)
-    return g * (degree * hermite_e(x, degree=degree - 1))
+    return _slope(g, degree, lambda n: degree * hermite_e(x, degree=n))
 
 
 @composite

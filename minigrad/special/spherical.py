@@ -13,21 +13,16 @@ import numpy as np
 from ..engine.primitive import elementwise, primitive
 from ..ops.axes import widen
 from ..ops.elementwise.selection import keep
-from ..ops.elementwise.support import in_dtype_of, in_float32, special_function, whole_number
+from ..ops.elementwise.support import (
+    in_dtype_of,
+    in_float32,
+    of_parameters,
+    special_function,
+    whole_number,
+)
 from ..tensor_api.composite import composite
 
 __all__: list[str] = []  # the names are those of mg.special
-
-
-def _forward(name: str) -> Callable:
-    """SciPy's function of the order, in x's dtype: some answer in float64 for float32."""
-    general = special_function(name)
-
-    @in_float32
-    def forward(x: Any, order: int) -> Any:
-        return in_dtype_of(x, general(order, x))
-
-    return forward
 
 
 def _from_0(general: Callable) -> Callable:
@@ -42,15 +37,18 @@ def _from_0(general: Callable) -> Callable:
     return in_float32(forward)
 
 
-_j, _y, _i, _k = (_forward(f"spherical_{family}n") for family in "jyik")
+_j, _y, _i, _k = (of_parameters(f"spherical_{family}n") for family in "jyik")
 _j, _i = _from_0(_j), _from_0(_i)
 
 
-def _neighbours(family: Callable, x: Any, n: int) -> tuple:
-    """n yₙ₋₁/(2n + 1) and (n + 1) yₙ₊₁/(2n + 1); the first is 0 for n = 0."""
+def _slope(family: Callable, x: Any, n: int) -> Any:
+    """dy/dx of the family: n yₙ₋₁/(2n + 1) and (n + 1) yₙ₊₁/(2n + 1) with its signs."""
     x = widen(x)
     above = family(x, order=n + 1) * ((n + 1) / (2 * n + 1))
-    return (family(x, order=n - 1) * (n / (2 * n + 1)) if n else np.zeros_like(above)), above
+    below = family(x, order=n - 1) * (n / (2 * n + 1)) if n else np.zeros_like(above)
+    if family in (spherical_j, spherical_y):
+        return below - above
+    return below + above if family is spherical_i else -(below + above)
 
 
 @primitive(kind="elementwise")
@@ -61,8 +59,7 @@ def spherical_j(x, order=0):
 
 @spherical_j.vjp("x")
 def spherical_j_dx(g, x, order):
-    below, above = _neighbours(spherical_j, x, order)
-    return g * (below - above)
+    return g * _slope(spherical_j, x, order)
 
 
 @primitive(kind="elementwise")
@@ -73,8 +70,7 @@ def spherical_y(x, order=0):
 
 @spherical_y.vjp("x")
 def spherical_y_dx(g, x, order):
-    below, above = _neighbours(spherical_y, x, order)
-    return g * (below - above)
+    return g * _slope(spherical_y, x, order)
 
 
 @primitive(kind="elementwise")
@@ -85,8 +81,7 @@ def spherical_i(x, order=0):
 
 @spherical_i.vjp("x")
 def spherical_i_dx(g, x, order):
-    below, above = _neighbours(spherical_i, x, order)
-    return g * (below + above)
+    return g * _slope(spherical_i, x, order)
 
 
 @primitive(kind="elementwise")
@@ -97,17 +92,12 @@ def spherical_k(x, order=0):
 
 @spherical_k.vjp("x")
 def spherical_k_dx(g, x, order):
-    below, above = _neighbours(spherical_k, x, order)
-    return g * -(below + above)
+    return g * _slope(spherical_k, x, order)
 
 
 def _of_order(family: Callable, op: str, n: Any, z: Any, derivative: bool) -> Any:
     n = whole_number(op, "order n", n)
-    if not derivative:
-        return family(z, order=n)
-    below, above = _neighbours(family, z, n)
-    y = below + above if family in (spherical_i, spherical_k) else below - above
-    return -y if family is spherical_k else y
+    return _slope(family, z, n) if derivative else family(z, order=n)
 
 
 @composite

@@ -9,10 +9,17 @@ from ..engine.registry import op as registry
 from .help import with_call_context
 
 
-def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
-    """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
+def composite(
+    fn: Callable | None = None, *, numpy: Callable | tuple = (), name: str = "", doc: str = ""
+) -> Any:
+    """Register a function made of other ops, without a rule of its own: std, var, glu ...
+
+    name and doc: of one of several functions with the same body, which a loop or a call makes.
+    """
     if fn is None:
-        return lambda function: composite(function, numpy=numpy)
+        return lambda function: composite(function, numpy=numpy, name=name, doc=doc)
+    if name:
+        fn.__name__, fn.__qualname__, fn.__doc__ = name, name, doc
     fn = plain_floats(fn)
     registry.register(fn.__name__, fn)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):

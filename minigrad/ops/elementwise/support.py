@@ -138,6 +138,18 @@ def in_dtype_of(x: Any, y: Any) -> Any:
     return y.astype(x.dtype, copy=False) if is_differentiable(x.dtype) else y
 
 
+def of_parameters(name: str) -> Callable:
+    """SciPy's function of an order or a degree, more parameters and x: here x comes first, and the
+    result is in its dtype."""
+    general = special_function(name)
+
+    @in_float32
+    def forward(x: Any, *parameters: float) -> Any:
+        return in_dtype_of(x, general(*parameters, x))
+
+    return forward
+
+
 def with_fractions(x: Any) -> Any:
     """x, integers as float64: −x of unsigned ones wraps round, and the logarithm of int8 is a
     float16, beside whatever float64 it stands."""
