@@ -6,21 +6,16 @@ probabilities again from the log-sum-exp of its rows (Dao et al., FlashAttention
 that of the arguments and one block.
 """
 
-from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import is_floating
-from ...engine.primitive import primitive
-from ...engine.registry import op
 from ..axes import sum_to, widen
 from ..blocks import on_threads, part, spans
 from ..row_sums import largest_over
 from .drops import kept, kept_factor
-from .words import dropped, probabilities, pull_gradients
 
 BLOCK_SCORES = 1 << 19  # scores made at a time
 BLOCK_SCORES_ON_GPU = 1 << 27  # there a block costs a dozen launches, and memory is 512 MB for it
@@ -67,20 +62,6 @@ class Drops:
         return weights
 
 
-def _check(q: Any, k: Any, v: Any, **others: tuple) -> None:
-    """Refuse arrays that do not belong together; others: (array, its shape by the rule)."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if not is_floating(x.dtype):  # its gradient could not be filled in place
-            raise ValueError(f"{name} must be a floating array, got {x.dtype}")
-    rule = "q (..., L, E), k (..., S, E), v (..., S, F) with equal leading axes"
-    fit = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
-    if not fit or v.ndim < 1 or v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} must be {rule}")
-    for name, (x, shape) in others.items():
-        if x.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
-
-
 class Scores:
     """Blocks of scale q kᵀ + mask, −∞ where a query may not take a key."""
 
@@ -108,18 +89,11 @@ class Scores:
         return s
 
 
-@primitive(arrays="q k v mask seeds", constants=["seeds"], residuals=["lse"])
-def attention_blocks(
-    q, k, v, mask: Any = None, seeds: Any = None, *, is_causal=False, scale=1.0, block_size=None,
-    dropout_p=0.0,
-):  # fmt: skip
-    """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv, gmask) = attention_grads(g, q, k, v)
-
-    q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
-    takes part) or added. A query that may take no key gives 0, gradient 0. With seeds
-    (..., 1, 1), weights are dropped with probability dropout_p (see drops.py).
-    """
-    _check(q, k, v)
+def attention(
+    q: Any, k: Any, v: Any, mask: Any, seeds: Any, is_causal: bool, scale: float,
+    block_size: int | None, dropout_p: float,
+) -> tuple:  # fmt: skip
+    """(y, log-sum-exp of each row of scores)."""
     dtype, xp = q.dtype, array_module(q)
     q, k, v = widen(q), widen(k), widen(v)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
@@ -161,34 +135,11 @@ def _attend(arrays, is_causal, scale, block_size, dropout_p):
         lse[..., rows, :] = np.where(none, np.inf, top + np.log(total + none))
 
 
-@attention_blocks.vjp
-def attention_gradients(
-    g, q, k, v, mask, seeds, y, lse, is_causal, scale, block_size, dropout_p, needs
-):  # fmt: skip
-    *gqkv, gmask = attention_grads(
-        g, q, k, v, mask, y, lse, seeds, is_causal=is_causal, scale=scale, block_size=block_size,
-        mask_gradient=needs[3], dropout_p=dropout_p,
-    )  # fmt: skip
-    return *gqkv, gmask if needs[3] else None, None
-
-
-# o and lse, the results of the forward, are taken along to save work. To the rules of
-# attention_grads they are functions of q and k; these rules hold the whole matrix of scores.
-
-
-@primitive(arrays="a q k v mask o lse seeds", constants=["o", "lse", "seeds"], outputs=4)
-def attention_grads(
-    a, q, k, v, mask: Any = None, o: Any = None, lse: Any = None, seeds: Any = None, *,
-    is_causal=False, scale=1.0, block_size=None, mask_gradient=False, dropout_p=0.0,
-):  # fmt: skip
-    """(dq, dk, dv) = (scale dS k, scale dSᵀ q, (M∘P)ᵀ a),  dS = P ∘ (M ∘ a vᵀ − Σ a o)
-
-    P = e^(S − lse), M the factors of dropout, 1 without seeds. a (..., L, F) is the cotangent of
-    attention's result o. A fourth result, dmask, is dS summed to the mask's shape; without
-    mask_gradient it is empty. Rules: see words.pull_gradients.
-    """
-    result = (*q.shape[:-1], *v.shape[-1:])
-    _check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
+def gradients(
+    a: Any, q: Any, k: Any, v: Any, mask: Any, o: Any, lse: Any, seeds: Any, is_causal: bool,
+    scale: float, block_size: int | None, mask_gradient: bool, dropout_p: float,
+) -> tuple:  # fmt: skip
+    """(dq, dk, dv, dmask), the last one empty without mask_gradient."""
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
@@ -229,38 +180,3 @@ def _pull(arrays, dmask, is_causal, scale, block_size, dropout_p):
             dq[..., rows, :] += ds @ k[..., columns, :]
             dk[..., columns, :] += ds.swapaxes(-1, -2) @ q_rows
     dq *= scale
-
-
-@attention_grads.vjp
-def attention_grads_rule(
-    g, a, q, k, v, mask, seeds, is_causal, scale, mask_gradient, dropout_p, needs
-):  # fmt: skip
-    p = probabilities(q, k, mask, is_causal, scale)
-    g = [*g[:3], g[3] if mask_gradient else None]
-    drop = partial(dropped, seeds=seeds, p=dropout_p)
-    *others, gs = pull_gradients(g, a, q, k, v, p, scale, drop)
-    gmask = sum_to(gs, mask.shape) if needs[4] else None
-    return *others, gmask, None, None, None
-
-
-@attention_blocks.batch
-@attention_grads.batch
-def attention_batch(op_, xs, batched, params):
-    """The examples are one more leading axis."""
-    place = op_.arrays.index("mask")
-    mask, size = xs[place], next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-    rest = [(x, b) for i, (x, b) in enumerate(zip(xs, batched, strict=True)) if i != place]
-    xs = [x if b or x is None else op.broadcast_to(x, shape=(size, *x.shape)) for x, b in rest]
-    q_ndim = len(xs[0].shape) - 1  # type: ignore[union-attr]  # of an example
-    own = () if mask is None else mask.shape[batched[place] :]  # the shape in one example
-    if params.get("mask_gradient") and not batched[place]:
-        mask, batched = op.broadcast_to(mask, shape=(size, *own)), [True] * len(batched)
-    if mask is not None and batched[place]:
-        lead = (1,) * (q_ndim - len(own))
-        mask = op.reshape(mask, shape=(size, *lead, *own))
-    y = op_(*xs[:place], mask, *xs[place:], **params)
-    if op_ is not attention_grads:
-        return y
-    if params["mask_gradient"]:
-        return *y[:3], op.reshape(y[3], shape=(size, *own))
-    return *y[:3], op.broadcast_to(y[3], shape=(size, 0))

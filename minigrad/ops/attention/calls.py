@@ -11,8 +11,8 @@ from ...engine.registry import op
 from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor
 from ..axes import array_like
-from .blocks import attention_blocks
 from .drops import attention_seeds
+from .primitives import attention_blocks
 from .words import plainly
 
 MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
