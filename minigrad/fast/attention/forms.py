@@ -6,9 +6,9 @@ before them.
 
 from typing import Any
 
-from ...ops.attention import blocks
 from ...ops.attention.primitives import attention_blocks, attention_grads, check, check_gradient
 from ..forms import Forms
+from . import blocks
 
 form = Forms()
 

@@ -4,7 +4,7 @@ The logits z = x wᵀ + b of N samples and C classes are by far the largest arra
 4,096 samples of a vocabulary of 50,000 take 800 MB, their gradient as much again. Here they are
 made block by block, once for the losses and once more for the gradients, which is a product more
 than a plain backward has. The forward walks the classes with a running maximum and a running sum,
-as attention does (attention/blocks.py); what is kept is one number a sample.
+as attention does (fast/attention/blocks.py); what is kept is one number a sample.
 
 Wijmans et al., Cut your losses in large-vocabulary language models, 2024.
 """

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ..axes import sum_to, widen
-from ..blocks import on_threads, part, spans
-from ..row_sums import largest_over
-from .drops import kept, kept_factor
+from ...ops.attention.drops import kept, kept_factor
+from ...ops.axes import sum_to, widen
+from ...ops.blocks import on_threads, part, spans
+from ...ops.row_sums import largest_over
 
 BLOCK_SCORES = 1 << 19  # scores made at a time
 BLOCK_SCORES_ON_GPU = 1 << 27  # there a block costs a dozen launches, and memory is 512 MB for it
