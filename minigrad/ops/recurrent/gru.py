@@ -13,29 +13,31 @@ from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import plus, widen
 from ..batching import full
-from .steps import (
-    after_step,
+from .in_place import (
+    StepsInPlace,
     as_rows,
-    by_gate,
-    check_scan,
-    computed_in,
-    each,
-    gate_parts,
-    in_order,
-    like,
     lives_of,
-    parted,
     plain,
     product_with,
     products_alone,
+    steps_back_in_place,
+)
+from .steps import (
+    by_gate,
+    check_scan,
+    each,
+    gate_parts,
+    like,
     pushed_product,
-    runs,
+    rounded,
     scan_batch,
-    several,
     states_before,
     times,
     unbind,
+    walk,
+    walk_back,
     weight_gradient,
+    widened,
 )
 
 
@@ -114,13 +116,12 @@ def gru_gates(a, r, h):
     """
     if h.ndim < 1 or not a.shape == r.shape == (*h.shape[:-1], 3 * h.shape[-1]):
         raise ValueError(f"a and r must be (…, 3H), h (…, H); got {a.shape}, {r.shape}, {h.shape}")
-    dtype, wide = computed_in(a, r, h)
-    a, r, h = (x.astype(wide, copy=False) for x in (a, r, h))
-    h_after = array_module(h).empty(h.shape, wide)
-    gates = array_module(h).empty((4, *h.shape), wide)
+    dtype, a, r, h = widened(a, r, h)
+    h_after = np.empty_like(h, order="C")
+    gates = np.empty_like(h, order="C", shape=(4, *h.shape))
     with np.errstate(over="ignore"):
         _step(by_gate(a, 3), by_gate(r, 3), h, gates, h_after)
-    return h_after.astype(dtype, copy=False), gates.astype(dtype, copy=False)
+    return rounded((h_after, gates), dtype)
 
 
 @gru_gates.vjp
@@ -166,27 +167,17 @@ def gru_scan(a, w, h, b: Any = None, live: Any = None, *, reverse=False):
     check_scan(3, a, w, live, h=h)
     if b is not None and b.shape != w.shape[:-1]:
         raise ValueError(f"b must have shape {w.shape[:-1]}, that of w without H; got {b.shape}")
-    dtype, wide = computed_in(a, w, h, *[] if b is None else [b])
-    xp, shape, length = array_module(a), h.shape, a.shape[0]
-    a, w, h = (x.astype(wide, copy=False) for x in (a, w, h))
-    a, h, live = as_rows(w, (a, 1), (h, 0), (live, 1))
-    bias = None if b is None else xp.ascontiguousarray(_beside_rows(b.astype(wide, copy=False)))
-    hs, gates = xp.empty((length, *h.shape), wide), xp.empty((length, 4, *h.shape), wide)
-    r, across = xp.empty(a.shape[1:], wide), w.swapaxes(-1, -2).copy()
-    added, parts = by_gate(a, 3), by_gate(r, 3)
-    lives = lives_of(live, length)
-    with products_alone(h, w), np.errstate(over="ignore"):
-        product = product_with(across, h)
-        for t in in_order(length, reverse):
-            product(h, r)
+    dtype, a, w, h, b = widened(a, w, h, b)
+    bias = None if b is None else array_module(b).ascontiguousarray(_beside_rows(b))
+    steps = StepsInPlace(a, w, (h,), live, reverse, gates=4)
+    r = steps.r
+    added, parts = by_gate(steps.a, 3).swapaxes(0, 1), by_gate(r, 3)
+    with np.errstate(over="ignore"):
+        for t, (h,), gates, (h_after,) in steps:
             if bias is not None:
                 r += bias
-            _step(added[:, t], parts, h, gates[t], hs[t])
-            if lives[t] is not None:
-                np.copyto(hs[t], h, where=~lives[t])
-            h = hs[t]
-    ys = hs.reshape((length, *shape)), gates.reshape((length, 4, *shape))
-    return tuple([y.astype(dtype, copy=False) for y in ys])
+            _step(added[t], parts, h, gates, h_after)
+    return rounded(steps.results(), dtype)
 
 
 def _beside_rows(b: Any) -> Any:
@@ -213,33 +204,28 @@ def gru_scan_gradients(g, y, w, h, b_shape, live, needs, reverse):
 def _back_through_time(
     ghs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
 ) -> tuple:
-    """(ga, gr, gh) of arrays: a few calls a step; what they multiply by is made for many steps."""
-    xp, shape = array_module(w), before.shape
-    ghs, gates, before, live = as_rows(w, (ghs, 1), (gates, 2), (before, 1), (live, 1))
-    length, rows = len(before), before.shape[1:]
-    gr = xp.empty((length, *rows[:-1], 3 * rows[-1]), w.dtype)
-    ga = xp.empty_like(gr)
-    of_r, of_a, gh = by_gate(gr, 3), by_gate(ga, 3), xp.zeros(rows, w.dtype)
-    product, lives, through = product_with(w, gh), lives_of(live, length), xp.empty_like(gh)
-    memory = xp.empty((4, several(gh, length), *rows), w.dtype)
-    for run in runs(in_order(length, not reverse), memory.shape[1]):
-        span = slice(min(run), max(run) + 1)
-        slopes = memory[:, : len(run)]
+    """(ga, gr, gh) of arrays: what their steps multiply by is made for many steps."""
+    shape = before.shape
+    gates, before, ghs, live = as_rows(w, (gates, 2), (before, 1), (ghs, 1), (live, 1))
+    gr = array_module(w).empty((*before.shape[:-1], 3 * shape[-1]), w.dtype)
+    ga, through = np.empty_like(gr), np.empty_like(before[0])
+    of_r, of_a = (by_gate(x, 3).swapaxes(0, 1) for x in (gr, ga))
+    product = product_with(w, through)
+
+    def fill(span: slice, slopes: Any) -> None:
         _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
-        for t in run:
-            gh = gh if ghs is None else np.add(gh, ghs[t], out=gh)
-            gh, kept = parted(gh, lives[t])
-            factors = slopes[:, t - span.start]
-            np.multiply(factors[:3], gh, out=of_r[:, t])
-            np.multiply(factors[3], gh, out=of_a[2, t])
-            gh *= gates[t, 1]
-            product(gr[t], through)
-            gh += through
-            if kept is not None:
-                gh += kept
-    of_a[:2] = of_r[:2]
+
+    states, lives = [np.zeros_like(through)], lives_of(live, len(before))
+    for t, slopes in steps_back_in_place(fill, 4, (ghs,), states, lives, reverse):
+        (gh,) = states
+        np.multiply(slopes[:3], gh, out=of_r[t])
+        np.multiply(slopes[3], gh, out=of_a[t, 2])
+        gh *= gates[t, 1]
+        product(gr[t], through)
+        gh += through
+    of_a[:, :2] = of_r[:, :2]
     ga, gr = (x.reshape((*shape[:-1], x.shape[-1])) for x in (ga, gr))
-    return ga, gr, gh.reshape(shape[1:])
+    return ga, gr, states[0].reshape(shape[1:])
 
 
 def _back_by_ops(
@@ -247,16 +233,14 @@ def _back_by_ops(
 ) -> tuple:
     """The same of tensors, recorded."""
     length = before.shape[0]
-    ghs, ggates, lives = (each(x, length) for x in (ghs, ggates, live))
-    gates, before = unbind(gates, 0), unbind(before, 0)
-    ga: list = [None] * length
-    gr: list = [None] * length
-    gh = None
-    for t in in_order(length, not reverse):
-        gh, kept = parted(plus(ghs[t], gh), lives[t])
-        ga[t], gr[t], direct = _pull_step(gh, ggates[t], gates[t], before[t])
-        gh = plus(gr[t] @ w + direct, kept)
-    return op.stack(ga, axis=0), op.stack(gr, axis=0), gh
+    ggates, gates, before = each(ggates, length), unbind(gates, 0), unbind(before, 0)
+
+    def pull(t: int, gh: Any) -> tuple:
+        ga, gr, direct = _pull_step(gh, ggates[t], gates[t], before[t])
+        return (ga, gr), (gr @ w + direct,)
+
+    (ga, gr), (gh,) = walk_back(pull, (ghs,), length, live, reverse)
+    return ga, gr, gh
 
 
 @gru_scan.jvp
@@ -267,13 +251,12 @@ def gru_scan_tangents(w, h, live, y, a_t, w_t, h_t, b_t, reverse):
     if b_t is not None:
         b_t = op.broadcast_to(_beside_rows(b_t), shape=(*h.shape[:-1], b_t.shape[-1]))
     before, gates = unbind(states_before(h, hs, reverse), 0), unbind(gates, 0)
-    lives, found = each(live, length), [()] * length
-    for t in in_order(length, reverse):
+
+    def step(t: int, h_t: Any) -> tuple:
         r_t = plus(plus(moved[t], b_t), None if h_t is None else h_t @ across)
-        h_new, gates_t = _push_step(a_t[t], r_t, h_t, gates[t], before[t])
-        h_t = after_step(lives[t], h_new, h_t)
-        found[t] = h_t, gates_t
-    return tuple([op.stack(parts, axis=0) for parts in zip(*found, strict=True)])
+        return _push_step(a_t[t], r_t, h_t, gates[t], before[t])
+
+    return walk(step, (h_t,), length, live, reverse)
 
 
 gru_scan.batch(scan_batch)

@@ -15,29 +15,31 @@ from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import plus, widen
 from ..batching import full
-from .steps import (
-    after_step,
+from .in_place import (
+    StepsInPlace,
     as_rows,
-    by_gate,
-    check_scan,
-    computed_in,
-    each,
-    gate_parts,
-    in_order,
-    like,
     lives_of,
-    parted,
     plain,
     product_with,
     products_alone,
+    steps_back_in_place,
+)
+from .steps import (
+    by_gate,
+    check_scan,
+    each,
+    gate_parts,
+    like,
     pushed_product,
-    runs,
+    rounded,
     scan_batch,
-    several,
     states_before,
     times,
     unbind,
+    walk,
+    walk_back,
     weight_gradient,
+    widened,
 )
 
 # -- one step --------------------------------------------------------------------------------------
@@ -126,14 +128,12 @@ def lstm_gates(z, c):
     """
     if z.ndim < 1 or z.shape != (*c.shape[:-1], 4 * (c.shape[-1:] or (0,))[0]):
         raise ValueError(f"z must be (…, 4H) and c (…, H); got {z.shape} and {c.shape}")
-    dtype, wide = computed_in(z, c)
-    z, c = (x.astype(wide, copy=False) for x in (z, c))
-    xp = array_module(c)
-    h_after, c_after = xp.empty(c.shape, wide), xp.empty(c.shape, wide)
-    gates = xp.empty((5, *c.shape), wide)
+    dtype, z, c = widened(z, c)
+    h_after, c_after = (np.empty_like(c, order="C") for _ in range(2))
+    gates = np.empty_like(c, order="C", shape=(5, *c.shape))
     with np.errstate(over="ignore"):
         _step(by_gate(z, 4), c, gates, c_after, h_after)
-    return tuple([y.astype(dtype, copy=False) for y in (h_after, c_after, gates)])
+    return rounded((h_after, c_after, gates), dtype)
 
 
 @lstm_gates.vjp
@@ -174,28 +174,15 @@ def lstm_scan(a, w, h, c, live: Any = None, *, reverse=False):
     The gradient goes back through time by the rule of lstm_gates; gw = Σ gzᵀ h over all steps.
     """
     check_scan(4, a, w, live, h=h, c=c)
-    dtype, wide = computed_in(a, w, h, c)
-    xp, shape, length = array_module(a), h.shape, a.shape[0]
-    a, w, h, c = (x.astype(wide, copy=False) for x in (a, w, h, c))
-    a, h, c, live = as_rows(w, (a, 1), (h, 0), (c, 0), (live, 1))
-    hs, cs = (xp.empty((length, *h.shape), wide) for _ in range(2))
-    gates = xp.empty((length, 5, *h.shape), wide)
-    z = xp.empty(a.shape[1:], wide)
-    across = w.swapaxes(-1, -2).copy()  # BLAS takes a small one twice as fast as it lies
-    parts, lives = by_gate(z, 4), lives_of(live, length)
-    with products_alone(h, w), np.errstate(over="ignore"):
-        product = product_with(across, h)
-        for t in in_order(length, reverse):
-            product(h, z)
-            z += a[t]
-            _step(parts, c, gates[t], cs[t], hs[t])
-            if lives[t] is not None:
-                np.copyto(hs[t], h, where=~lives[t])
-                np.copyto(cs[t], c, where=~lives[t])
-            h, c = hs[t], cs[t]
-    ys = hs.reshape((length, *shape)), cs.reshape((length, *shape))
-    ys = *ys, gates.reshape((length, 5, *shape))
-    return tuple([y.astype(dtype, copy=False) for y in ys])
+    dtype, a, w, h, c = widened(a, w, h, c)
+    steps = StepsInPlace(a, w, (h, c), live, reverse, gates=5)
+    z = steps.r
+    parts = by_gate(z, 4)
+    with np.errstate(over="ignore"):
+        for t, (_, c), gates, (h_after, c_after) in steps:
+            z += steps.a[t]
+            _step(parts, c, gates, c_after, h_after)
+    return rounded(steps.results(), dtype)
 
 
 @lstm_scan.vjp
@@ -216,30 +203,24 @@ def lstm_scan_gradients(g, y, w, h, c, live, needs, reverse):
 def _back_through_time(
     ghs: Any, gcs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
 ) -> tuple:
-    """(ga, gh, gc) of arrays: a few calls a step; what they multiply by is made for many steps."""
+    """(ga, gh, gc) of arrays: what their steps multiply by is made for many steps."""
     xp, shape = array_module(w), before.shape
-    ghs, gcs, gates, before, live = as_rows(
-        w, (ghs, 1), (gcs, 1), (gates, 2), (before, 1), (live, 1)
+    gates, before, ghs, gcs, live = as_rows(
+        w, (gates, 2), (before, 1), (ghs, 1), (gcs, 1), (live, 1)
     )
-    length, rows = len(before), before.shape[1:]
-    ga = xp.empty((length, *rows[:-1], 4 * rows[-1]), w.dtype)
-    gz, gh, gc = by_gate(ga, 4), xp.zeros(rows, w.dtype), xp.zeros(rows, w.dtype)
-    product, lives = product_with(w, gh), lives_of(live, length)
-    memory = xp.empty((5, several(gh, length), *rows), w.dtype)
-    for run in runs(in_order(length, not reverse), memory.shape[1]):
-        span = slice(min(run), max(run) + 1)
-        slopes = memory[:, : len(run)]
+    ga = xp.empty((*before.shape[:-1], 4 * shape[-1]), w.dtype)
+    gz, product = by_gate(ga, 4).swapaxes(0, 1), product_with(w, before[0])
+
+    def fill(span: slice, slopes: Any) -> None:
         _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
-        for t in run:
-            gh = gh if ghs is None else np.add(gh, ghs[t], out=gh)
-            gc = gc if gcs is None else np.add(gc, gcs[t], out=gc)
-            if lives[t] is not None:
-                (gh, gh_kept), (gc, gc_kept) = (parted(x, lives[t]) for x in (gh, gc))
-            _pull(slopes[:, t - span.start], gates[t, 1], gh, gc, gz[:, t])
-            product(ga[t], gh)
-            if lives[t] is not None:
-                gh += gh_kept
-                gc += gc_kept
+
+    states = [xp.zeros(before.shape[1:], w.dtype) for _ in range(2)]
+    lives = lives_of(live, len(before))
+    for t, slopes in steps_back_in_place(fill, 5, (ghs, gcs), states, lives, reverse):
+        gh, gc = states
+        _pull(slopes, gates[t, 1], gh, gc, gz[t])
+        product(ga[t], gh)
+    gh, gc = states
     return ga.reshape((*shape[:-1], ga.shape[-1])), gh.reshape(shape[1:]), gc.reshape(shape[1:])
 
 
@@ -248,16 +229,14 @@ def _back_by_ops(
 ) -> tuple:
     """The same of tensors, recorded."""
     length = before.shape[0]
-    ghs, gcs, ggates, lives = (each(x, length) for x in (ghs, gcs, ggates, live))
-    gates, before = unbind(gates, 0), unbind(before, 0)
-    gz: list = [None] * length
-    gh = gc = None
-    for t in in_order(length, not reverse):
-        gh, gh_kept = parted(plus(ghs[t], gh), lives[t])
-        gc, gc_kept = parted(plus(gcs[t], gc), lives[t])
-        gz[t], gc = _pull_step(gh, gc, ggates[t], gates[t], before[t])
-        gh, gc = plus(gz[t] @ w, gh_kept), plus(gc, gc_kept)
-    return op.stack(gz, axis=0), gh, gc
+    ggates, gates, before = each(ggates, length), unbind(gates, 0), unbind(before, 0)
+
+    def pull(t: int, gh: Any, gc: Any) -> tuple:
+        gz, gc = _pull_step(gh, gc, ggates[t], gates[t], before[t])
+        return (gz,), (gz @ w, gc)
+
+    (ga,), (gh, gc) = walk_back(pull, (ghs, gcs), length, live, reverse)
+    return ga, gh, gc
 
 
 @lstm_scan.jvp
@@ -266,13 +245,12 @@ def lstm_scan_tangents(w, h, c, live, y, a_t, w_t, h_t, c_t, reverse):
     length, across = hs.shape[0], op.swapaxes(w, axis1=-1, axis2=-2)
     moved = each(plus(a_t, pushed_product(h, hs, w_t, reverse)), length)
     before, gates = unbind(states_before(c, cs, reverse), 0), unbind(gates, 0)
-    lives, found = each(live, length), [()] * length
-    for t in in_order(length, reverse):
+
+    def step(t: int, h_t: Any, c_t: Any) -> tuple:
         z_t = plus(moved[t], None if h_t is None else h_t @ across)
-        h_new, c_new, gates_t = _push_step(z_t, c_t, gates[t], before[t])
-        h_t, c_t = after_step(lives[t], h_new, h_t), after_step(lives[t], c_new, c_t)
-        found[t] = h_t, c_t, gates_t
-    return tuple([op.stack(parts, axis=0) for parts in zip(*found, strict=True)])
+        return _push_step(z_t, c_t, gates[t], before[t])
+
+    return walk(step, (h_t, c_t), length, live, reverse)
 
 
 lstm_scan.batch(scan_batch)

@@ -12,24 +12,22 @@ from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import plus, widen
 from ..elementwise.selection import keep
+from .in_place import as_rows, lives_of, plain, product_with, products_alone
 from .steps import (
-    after_step,
-    as_rows,
     check_scan,
-    computed_in,
     each,
     in_order,
     like,
-    lives_of,
     parted,
-    plain,
-    product_with,
-    products_alone,
     pushed_product,
+    rounded,
     scan_batch,
     states_before,
     unbind,
+    walk,
+    walk_back,
     weight_gradient,
+    widened,
 )
 
 
@@ -43,11 +41,10 @@ def rnn_scan(a, w, h, live: Any = None, *, relu=False, reverse=False):
     over all steps.
     """
     check_scan(1, a, w, live, h=h)
-    dtype, wide = computed_in(a, w, h)
+    dtype, a, w, h = widened(a, w, h)
     shape, length = h.shape, a.shape[0]
-    a, w, h = (x.astype(wide, copy=False) for x in (a, w, h))
     a, h, live = as_rows(w, (a, 1), (h, 0), (live, 1))
-    hs = array_module(a).empty((length, *h.shape), wide)
+    hs = array_module(a).empty((length, *h.shape), h.dtype)
     across, lives = w.swapaxes(-1, -2).copy(), lives_of(live, length)
     with products_alone(h, w):
         product = product_with(across, h)
@@ -62,7 +59,7 @@ def rnn_scan(a, w, h, live: Any = None, *, relu=False, reverse=False):
             if lives[t] is not None:
                 np.copyto(z, h, where=~lives[t])
             h = z
-    return (hs.reshape((length, *shape)).astype(dtype, copy=False),)
+    return rounded([hs.reshape((length, *shape))], dtype)
 
 
 @rnn_scan.vjp
@@ -101,27 +98,27 @@ def _back_through_time(ghs: Any, hs: Any, w: Any, live: Any, relu: bool, reverse
 
 def _back_by_ops(ghs: Any, hs: Any, w: Any, live: Any, relu: bool, reverse: bool) -> tuple:
     """The same of tensors, recorded."""
-    length, gh = hs.shape[0], None
-    ghs, hs, lives = each(ghs, length), unbind(hs, 0), each(live, length)
-    gz: list = [None] * length
-    for t in in_order(length, not reverse):
-        gh, kept = parted(plus(ghs[t], gh), lives[t])
-        gz[t] = keep(gh, hs[t] > 0) if relu else gh * (1 - hs[t] * hs[t])
-        gh = plus(gz[t] @ w, kept)
-    return op.stack(gz, axis=0), gh
+    length, hs = hs.shape[0], unbind(hs, 0)
+
+    def pull(t: int, gh: Any) -> tuple:
+        gz = keep(gh, hs[t] > 0) if relu else gh * (1 - hs[t] * hs[t])
+        return (gz,), (gz @ w,)
+
+    (ga,), (gh,) = walk_back(pull, (ghs,), length, live, reverse)
+    return ga, gh
 
 
 @rnn_scan.jvp
 def rnn_scan_tangents(w, h, live, y, a_t, w_t, h_t, relu, reverse):
     (hs,) = y
     length, across = hs.shape[0], op.swapaxes(w, axis1=-1, axis2=-2)
-    moved = each(plus(a_t, pushed_product(h, hs, w_t, reverse)), length)
-    hs, lives, found = unbind(hs, 0), each(live, length), [None] * length
-    for t in in_order(length, reverse):
+    moved, hs = each(plus(a_t, pushed_product(h, hs, w_t, reverse)), length), unbind(hs, 0)
+
+    def step(t: int, h_t: Any) -> tuple:
         z_t = plus(moved[t], None if h_t is None else h_t @ across)
-        new = keep(z_t, hs[t] > 0) if relu else z_t * (1 - hs[t] * hs[t])
-        found[t] = h_t = after_step(lives[t], new, h_t)
-    return (op.stack(found, axis=0),)
+        return (keep(z_t, hs[t] > 0) if relu else z_t * (1 - hs[t] * hs[t]),)
+
+    return walk(step, (h_t,), length, live, reverse)
 
 
 rnn_scan.batch(scan_batch)

@@ -4,24 +4,15 @@ An op of a whole sequence is one loop over NumPy's calls: no tensor and no node 
 one product for the gradient of a weight where a step each would add up as many.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...backends import blas
-from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
 from ...engine.registry import op
+from ..axes import plus
 from ..shape.splitting import unbind
-from ..small_products import multiplier
-
-
-def plain(*arrays: Any) -> bool:
-    """Whether all of them, but for what is None, are arrays: nobody records what is done there."""
-    return all(x is None or type(x) is array_module(x).ndarray for x in arrays)
 
 
 def like(y: Any, *given: Any) -> list:
@@ -39,6 +30,42 @@ def parted(g: Any, live: Any) -> tuple[Any, Any]:
     if live is None or g is None:
         return g, None
     return np.where(live, g, 0.0), np.where(live, 0.0, g)
+
+
+# -- all steps -----------------------------------------------------------------------------------
+
+
+def in_order(count: int, reverse: bool) -> range:
+    """The steps in the order in which they are taken."""
+    return range(count - 1, -1, -1) if reverse else range(count)
+
+
+def walk(step: Callable, states: Sequence, length: int, live: Any, reverse: bool) -> tuple:
+    """What step(t, *states) gives at each time, stacked: the states behind it, then all else.
+
+    Where live is False a row keeps its states. They may be tangents: None where they are zero.
+    """
+    lives, found = each(live, length), [()] * length
+    for t in in_order(length, reverse):
+        after = step(t, *states)
+        states = [after_step(lives[t], *pair) for pair in zip(after, states, strict=False)]
+        found[t] = *states, *after[len(states) :]
+    return tuple([op.stack(parts, axis=0) for parts in zip(*found, strict=True)])
+
+
+def walk_back(pull: Callable, gs: Sequence, length: int, live: Any, reverse: bool) -> tuple:
+    """The cotangents of all that steps were given, stacked, and of the states before the first.
+
+    gs are those of the states behind each step, None where zero; pull(t, *gs of one step) gives
+    (what is to be stacked), (the cotangents of the states before this step).
+    """
+    gs, lives = [each(g, length) for g in gs], each(live, length)
+    found, before = [()] * length, [None] * len(gs)
+    for t in in_order(length, not reverse):
+        pairs = [parted(plus(g[t], x), lives[t]) for g, x in zip(gs, before, strict=True)]
+        found[t], before = pull(t, *[taken for taken, _ in pairs])
+        before = [plus(x, kept) for x, (_, kept) in zip(before, pairs, strict=True)]
+    return tuple([op.stack(parts, axis=0) for parts in zip(*found, strict=True)]), before
 
 
 # -- a forward rule's ----------------------------------------------------------------------------
@@ -69,14 +96,20 @@ def after_step(live: Any, new: Any, old: Any) -> Any:
 # -- a forward's arrays ----------------------------------------------------------------------------
 
 
-def computed_in(*arrays: Any) -> tuple[Any, Any]:
-    """The dtype of the results, and the one that all steps are computed in (16 bits: float32)."""
-    dtype = common_dtype(*[x.dtype for x in arrays])
+def widened(*arrays: Any) -> tuple:
+    """The dtype of the results, and the arrays in the one of all steps (16 bits: float32)."""
+    dtype = common_dtype(*[x.dtype for x in arrays if x is not None])
     if dtype.kind == "c":
         raise TypeError(f"the gates of a recurrent step are real functions, got {dtype}")
     if dtype.kind in "biu":
         dtype = np.result_type(dtype, np.float16)
-    return dtype, accumulator(dtype) or dtype
+    wide = accumulator(dtype) or dtype
+    return dtype, *[None if x is None else x.astype(wide, copy=False) for x in arrays]
+
+
+def rounded(ys: Any, dtype: Any) -> tuple:
+    """The results in the dtype that they are to have."""
+    return tuple([y.astype(dtype, copy=False) for y in ys])
 
 
 def check_scan(gates: int, a: Any, w: Any, live: Any, **states: Any) -> None:
@@ -101,77 +134,10 @@ def check_scan(gates: int, a: Any, w: Any, live: Any, **states: Any) -> None:
         raise ValueError(f"a sequence needs at least one step, got a {a.shape}")
 
 
-def as_rows(w: Any, *given: tuple) -> list:
-    """Each (x, axes) with x's axes behind the first `axes` and before the last as one.
-
-    Only where all of them share the weight w; x may be None.
-    """
-    return [
-        x
-        if x is None or w.ndim > 2
-        else x.reshape((*x.shape[:axes], prod(x.shape[axes:-1]), x.shape[-1]))
-        for x, axes in given
-    ]
-
-
-def lives_of(live: Any, count: int) -> list:
-    """live in each of the steps; None where all rows take it, as far as the host can see."""
-    if live is None:
-        return [None] * count
-    if type(live) is not np.ndarray:
-        return list(live)
-    whole: Any = live.reshape((count, -1)).all(1)
-    return [None if all_live else x for all_live, x in zip(whole, live, strict=True)]
-
-
 def by_gate(z: Any, count: int) -> Any:
     """z (…, count · H) as (count, …, H), a view."""
     z = z.reshape((*z.shape[:-1], count, z.shape[-1] // count))
     return z.transpose((z.ndim - 2, *range(z.ndim - 2), z.ndim - 1))
-
-
-def in_order(count: int, reverse: bool) -> range:
-    """The steps in the order in which they are taken."""
-    return range(count - 1, -1, -1) if reverse else range(count)
-
-
-# Elements of the state times steps. A backward of 50 steps of 16 × 64 takes 0.93 ms with 2^13, 0.84
-# with 2^14, 0.81 with 2^16.
-_TOGETHER = 1 << 15
-
-
-def several(state: Any, length: int) -> int:
-    """For how many of the steps numbers are made at once, a few arrays of the state's size each.
-
-    As many as stay in the cache until they are used.
-    """
-    return max(1, min(length, _TOGETHER // max(1, state.size)))
-
-
-def runs(order: range, count: int) -> list[range]:
-    """The steps of an order, `count` at a time."""
-    return [order[i : i + count] for i in range(0, len(order), count)]
-
-
-def product_with(w: Any, states: Any) -> Callable:
-    """product(x, y): y = x w, for x with as many rows as the states, in each of the steps.
-
-    For one matrix by `dot`, which is not a ufunc and so begins sooner (0.5 of 5.6 µs for 16 × 64 by
-    64 × 256), or in blocks that BLAS takes as they lie (16 × 128 by 128 × 512 32 → 19 µs). Only
-    where `products_alone` holds.
-    """
-    if w.ndim > 2:
-        return lambda x, y: np.matmul(x, w, out=y)
-    in_blocks = multiplier(w, len(states))
-    return in_blocks or (lambda x, y: np.dot(x, w, out=y))
-
-
-def products_alone(h: Any, w: Any) -> AbstractContextManager:
-    """BLAS on one thread while the products of a step, of h and w, are of middling size.
-
-    A second thread would gain little and spin behind each of them: see `blas.MIDDLE`.
-    """
-    return blas.one_thread() if h.size * w.shape[-2] < blas.MIDDLE else nullcontext()
 
 
 # -- a rule's -----------------------------------------------------------------------------------
