@@ -15,7 +15,6 @@ __all__: list[str] = []  # the names are those of mg.special
 
 entr = elementwise(
     in_float32(special_function("entr")),
-    name="entr",
     dx=lambda x: -1 - np.log(x),
     doc="y = −x log x, 0 at 0, −∞ below ;  dy/dx = −1 − log x",
 )

@@ -93,7 +93,6 @@ def hyp2f1(a: float, b: float, c: float, x: Any) -> Any:
 
 exprel = elementwise(
     in_float32(special_function("exprel")),
-    name="exprel",
     dx=lambda x: 0.5 * hypergeometric(widen(x), above=(2.0,), below=(3.0,)),
     doc="y = (eˣ − 1)/x, 1 at 0 ;  dy/dx = ₁F₁(2; 3; x)/2",
 )
@@ -133,7 +132,6 @@ def _ellipe_dx(x: Any) -> Any:
 
 ellipk = elementwise(
     in_float32(special_function("ellipk")),
-    name="ellipk",
     dx=_ellipk_dx,
     doc="""y = K(x) = ∫₀^π/2 dt/√(1 − x sin² t), x ≤ 1 ;  dy/dx = (E/(1 − x) − K)/(2x), π/8 at 0
 
@@ -142,7 +140,6 @@ ellipk = elementwise(
 )
 ellipe = elementwise(
     in_float32(special_function("ellipe")),
-    name="ellipe",
     dx=_ellipe_dx,
     doc="""y = E(x) = ∫₀^π/2 √(1 − x sin² t) dt, x ≤ 1 ;  dy/dx = (E − K)/(2x), −π/8 at 0
 
@@ -169,7 +166,6 @@ def _ellipem1_dx(x: Any) -> Any:
 
 ellipkm1 = elementwise(
     in_float32(special_function("ellipkm1")),
-    name="ellipkm1",
     dx=_ellipkm1_dx,
     doc="y = K(1 − x), also for x far below ε ;  dy/dx = (K(1 − x) − E(1 − x)/x)/(2(1 − x))",
 )

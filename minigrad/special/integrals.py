@@ -78,7 +78,6 @@ exp_over = elementwise(  # an op of its own: behind an infinite factor gradients
 )
 expi = elementwise(
     in_float32(special_function("expi")),
-    name="expi",
     dx=lambda x: exp_over(x),
     doc="y = Ei(x) = ⨍₋∞ˣ eᵗ/t dt, the principal value for x > 0 ;  dy/dx = eˣ/x",
 )
@@ -163,14 +162,12 @@ def fresnel(z: Any) -> tuple:
 
 dawsn = elementwise(
     in_float32(special_function("dawsn")),
-    name="dawsn",
     # 1 − 2xy, without its cancellation for large x
     dx=lambda x: hypergeometric(-widen(x) * x, above=(1.0,), below=(0.5,)),
     doc="y = D(x) = e^−x² ∫₀ˣ e^t² dt, Dawson's integral ;  dy/dx = 1 − 2xy",
 )
 erfi = elementwise(
     in_float32(special_function("erfi")),
-    name="erfi",
     dx=lambda x: TWO_OVER_SQRT_PI * np.exp(widen(x) * x),
     doc="y = erfi x = 2/√π ∫₀ˣ e^t² dt ;  dy/dx = 2/√π e^x²",
 )
@@ -186,7 +183,6 @@ def _spence_dx(x: Any) -> Any:
 
 spence = elementwise(
     in_float32(special_function("spence")),
-    name="spence",
     dx=_spence_dx,
     doc="y = ∫₁ˣ log t/(1 − t) dt = Li₂(1 − x), x ≥ 0 ;  dy/dx = log x/(1 − x), −1 at 1",
 )

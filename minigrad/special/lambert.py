@@ -25,7 +25,6 @@ def _wrightomega_dx(y: Any) -> Any:
 
 wrightomega = elementwise(
     in_float32(special_function("wrightomega")),
-    name="wrightomega",
     dx=_wrightomega_dx,
     doc="y + log y = x, real or complex: y = W(eˣ) for real x ;  dy/dx = y/(1 + y)",
 )

@@ -109,7 +109,6 @@ inv_boxcox1p = elementwise(
 
 cosm1 = elementwise(
     in_float32(special_function("cosm1")),
-    name="cosm1",
     dx=lambda x: -np.sin(x),
     doc="y = cos x − 1, accurate near 0 ;  dy/dx = −sin x",
 )
@@ -125,7 +124,6 @@ powm1 = elementwise(
 )
 exp10 = elementwise(
     in_float32(special_function("exp10")),
-    name="exp10",
     dx=lambda y: y * math.log(10),
     doc="y = 10ˣ ;  dy/dx = y log 10",
 )

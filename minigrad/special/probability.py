@@ -73,13 +73,11 @@ normal_density = elementwise(
 )
 ndtr = elementwise(
     in_float32(special_function("ndtr")),
-    name="ndtr",
     dx=lambda x: normal_density(x),
     doc="y = Φ(x) = ∫₋∞ˣ e^−t²/2 dt/√2π ;  dy/dx = e^−x²/2/√2π",
 )
 ndtri = elementwise(
     in_float32(special_function("ndtri")),
-    name="ndtri",
     dx=lambda y: SQRT_2PI * np.exp(0.5 * y * y),
     doc="Φ(y) = x, 0 < x < 1 ;  dy/dx = √2π e^y²/2",
 )
@@ -116,7 +114,6 @@ def _erfcx_dx(x: Any, y: Any) -> Any:
 
 erfcx = elementwise(
     in_float32(special_function("erfcx")),
-    name="erfcx",
     dx=_erfcx_dx,
     doc="y = e^x² erfc x, which does not underflow ;  dy/dx = 2xy − 2/√π",
 )
@@ -145,19 +142,16 @@ log_ndtr_slope = elementwise(  # without the quotient of two numbers that underf
 )
 log_ndtr = elementwise(
     in_float32(special_function("log_ndtr")),
-    name="log_ndtr",
     dx=lambda x: log_ndtr_slope(x),
     doc="y = log Φ(x), also far to the left ;  dy/dx = √(2/π)/erfcx(−x/√2)",
 )
 ndtri_exp = elementwise(
     in_float32(special_function("ndtri_exp")),
-    name="ndtri_exp",
     dx=lambda y: 1 / log_ndtr_slope(widen(y)),
     doc="log Φ(y) = x, x ≤ 0 ;  dy/dx = Φ(y)/φ(y)",
 )
 erfcinv = elementwise(
     in_float32(special_function("erfcinv")),
-    name="erfcinv",
     dx=lambda y: -np.exp(y * y) / TWO_OVER_SQRT_PI,
     doc="erfc y = x, 0 < x < 2 ;  dy/dx = −√π/2 e^y²",
 )

@@ -1,5 +1,6 @@
 """mg.special, and SciPy's ufuncs on tensors."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -40,6 +41,15 @@ def test_every_name_of_mg_special_is_scipys():
     aliases = {"exp2", "expm1", "log1p", "sinc"}
     for name in mg.special.__all__:
         assert name in aliases or hasattr(special, name), name
+
+
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1", "i0", "i1", "k0", "k1", "k0e", "k1e"])
+def test_a_function_of_a_table_goes_by_its_own_name(name):
+    function = getattr(mg.special, name)
+    assert function.__name__ == function.__qualname__ == name
+    assert pickle.loads(pickle.dumps(function)) is function
+    with pytest.raises(TypeError, match=name):
+        function()
 
 
 def test_an_order_that_is_no_number_says_so():

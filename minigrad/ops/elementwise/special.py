@@ -121,13 +121,11 @@ erf = elementwise(
 )
 erfc = elementwise(
     in_float32(special_function("erfc")),
-    name="erfc",
     dx=_bell(-TWO_OVER_SQRT_PI),
     doc="y = 1 − erf x ;  dy/dx = −2/√π e^−x²",
 )
 erfinv = elementwise(
     in_float32(special_function("erfinv")),
-    name="erfinv",
     dx=lambda y: np.exp(y * y) / TWO_OVER_SQRT_PI,
     doc="erf y = x ;  dy/dx = √π/2 e^y²",
 )
@@ -302,7 +300,6 @@ lgamma = elementwise(
 )
 loggamma = elementwise(
     in_float32(special_function("loggamma")),
-    name="loggamma",
     dx=lambda x: digamma(x),
     doc="""y = log Γ(x), NaN for real x < 0 ;  dy/dx = digamma(x)
 
@@ -311,7 +308,6 @@ loggamma = elementwise(
 )
 gamma = elementwise(
     in_float32(special_function("gamma")),
-    name="gamma",
     dx=lambda x, y: y * digamma(x),
     doc="y = Γ(x) ;  dy/dx = Γ(x) digamma(x)",
 )
@@ -340,13 +336,11 @@ def rgamma_slope(x: Any) -> Any:
 
 rgamma = elementwise(
     in_float32(special_function("rgamma")),
-    name="rgamma",
     dx=rgamma_slope,
     doc="y = 1/Γ(x), 0 at 0, −1, −2 … ;  dy/dx = −digamma(x)/Γ(x), (−1)ⁿ n! at −n",
 )
 gammasgn = elementwise(
     in_float32(special_function("gammasgn")),
-    name="gammasgn",
     dx=zero,
     doc="y = the sign of Γ(x), so that Γ(x) = gammasgn(x) e^lgamma(x) ;  dy/dx = 0",
 )
