@@ -50,14 +50,19 @@ def _far_value(family: str, x: Any, order: float) -> Any:
     return _sum_of_powers(_far_terms(family, order, limit), limit / x) / np.sqrt(x)
 
 
-def _far_slope(family: str, x: Any, order: float) -> tuple:
-    """(where it serves, the derivative of the same at |x|)"""
+def _with_far(family: str, near: Any, x: Any, order: float) -> Any:
+    """The derivative of e^−|x| Iₙ or eˣ Kₙ: near, or that of the series where it serves."""
+    if x.dtype.kind == "c":
+        return near
     limit = max(30.0, order * order)
     size = x if order % 1 else np.abs(x)  # of no whole order there is nothing below 0
     far = (size > limit) & (size < np.inf)
     size = np.where(far, size, limit)
     factors = [-(k + 0.5) * term for k, term in enumerate(_far_terms(family, order, limit))]
-    return far, _sum_of_powers(factors, limit / size) / size / np.sqrt(size)
+    slope = _sum_of_powers(factors, limit / size) / size / np.sqrt(size)
+    if family == "ie" and order % 2 == 0:
+        slope = slope * np.sign(x)  # e^−|x| Iₙ is even in x, its slope odd
+    return np.where(far, slope, near)
 
 
 def _forward(family: str) -> Callable:
@@ -166,10 +171,7 @@ def bessel_ie_dx(g, x, y, order):
     x = widen(x)
     below, above = _neighbours(bessel_ie, x, order)
     near = 0.5 * (below + above) - np.sign(x) * _unrounded(bessel_ie, x, y, order)
-    if x.dtype.kind == "c":
-        return g * near
-    far, slope = _far_slope("ie", x, order)
-    return g * np.where(far, slope * (1 if order % 2 else np.sign(x)), near)
+    return g * _with_far("ie", near, x, order)
 
 
 @primitive(kind="elementwise")
@@ -200,10 +202,7 @@ def bessel_ke_dx(g, x, y, order):
     mean = 0.5 * below + 0.5 * above
     # near 0 both are infinite, or as good as: the mean is by far the larger
     near = keep(_unrounded(bessel_ke, x, y, order), mean < np.inf) - mean
-    if x.dtype.kind == "c":
-        return g * near
-    far, slope = _far_slope("ke", x, order)
-    return g * np.where(far, slope, near)
+    return g * _with_far("ke", near, x, order)
 
 
 def _order(name: str, v: Any) -> float:
@@ -248,10 +247,10 @@ def kve(v: float, x: Any) -> Any:
 
 
 def _at_order(n: int, family: Callable, name: str, doc: str, **means: Any) -> Any:
-    def function(x: Any) -> Any:
+    def at_order(x: Any) -> Any:
         return family(x, order=n)
 
-    return composite(function, name=name, doc=doc, **means)
+    return composite(at_order, name=name, doc=doc, **means)
 
 
 j0 = _at_order(0, bessel_j, "j0", "y = J₀(x) ;  dy/dx = −J₁(x)")
