@@ -10,7 +10,21 @@ from .plateau import ReduceLROnPlateau
 from .schedule import LRScheduler, warn_if_early
 
 
-class SequentialLR(LRScheduler):
+class _OfSchedules(LRScheduler):
+    """Base of schedules made of others, whose states are saved with its own."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The base's form, and the states of the schedules."""
+        states = [scheduler.state_dict() for scheduler in self.schedulers]
+        return {**super().state_dict(), "_schedulers": states}
+
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        super().take_state(state)
+        for scheduler, saved in _pairs(self, state):
+            scheduler.take_state(saved)
+
+
+class SequentialLR(_OfSchedules):
     """Schedules one after the other: the next begins, at its t = 0, at each milestone
 
     SWALR and MultiplicativeLR go on from the lr that there is, the others begin with their own. The
@@ -60,17 +74,8 @@ class SequentialLR(LRScheduler):
             return scheduler.carried(lrs, own)
         return scheduler.onward(lrs, 0) if scheduler.continues else scheduler.lrs(0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """The base's form, and the states of the schedules."""
-        return {**super().state_dict(), "_schedulers": _states(self.schedulers)}
 
-    def take_state(self, state: Mapping[str, Any]) -> None:
-        super().take_state(state)
-        for scheduler, saved in _pairs(self, state):
-            scheduler.take_state(saved)
-
-
-class ChainedScheduler(LRScheduler):
+class ChainedScheduler(_OfSchedules):
     """Schedules at once: each scales what the ones before it have set (LambdaLR and cycles do not)
 
     They are stepped in turn, so that any mixture gives what PyTorch's gives.
@@ -109,10 +114,6 @@ class ChainedScheduler(LRScheduler):
         cycled = [scheduler.momenta(t) for scheduler in self.schedulers]
         return next((values for values in reversed(cycled) if values), [])
 
-    def state_dict(self) -> dict[str, Any]:
-        """The base's form, and the states of the schedules."""
-        return {**super().state_dict(), "_schedulers": _states(self.schedulers)}
-
     @loads_whole
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
@@ -121,15 +122,6 @@ class ChainedScheduler(LRScheduler):
             scheduler.load_state_dict(saved)
         last_epoch = self.schedulers[0].last_epoch  # PyTorch's chain has no count of its own
         super().load_state_dict({"last_epoch": last_epoch, **state_dict})
-
-    def take_state(self, state: Mapping[str, Any]) -> None:
-        super().take_state(state)
-        for scheduler, saved in _pairs(self, state):
-            scheduler.take_state(saved)
-
-
-def _states(schedulers: Sequence[LRScheduler]) -> list[dict[str, Any]]:
-    return [scheduler.state_dict() for scheduler in schedulers]
 
 
 def _pairs(owner: LRScheduler, state: Mapping[str, Any]) -> list[tuple[LRScheduler, Mapping]]:
