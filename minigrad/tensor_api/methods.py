@@ -277,17 +277,10 @@ class Methods(ShapeMethods):
 
     @method_of_op
     def var(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        correction: float | None = None,
-        *,
-        where: Any = True,
+        self, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
+        keepdims: bool = False, correction: float | None = None, *, where: Any = True,
         mean: Any = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         if out is not None:
             refuse_out("var")
         if where is True and mean is None and correction is None:
@@ -296,17 +289,10 @@ class Methods(ShapeMethods):
 
     @method_of_op
     def std(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        correction: float | None = None,
-        *,
-        where: Any = True,
+        self, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
+        keepdims: bool = False, correction: float | None = None, *, where: Any = True,
         mean: Any = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         if out is not None:
             refuse_out("std")
         if where is True and mean is None and correction is None:
