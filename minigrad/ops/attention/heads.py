@@ -25,6 +25,12 @@ def parts_of(x: Any, heads: int, time: int) -> Any:
     return by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
 
 
+def by_head(y: Any, heads: int, time: int) -> Any:
+    """y (L, N, heads·d) as (N, heads, L, d), a view; with time=1 y begins with (N, L)."""
+    y = y.reshape((*y.shape[:2], heads, y.shape[2] // heads))
+    return y.transpose((1 - time, 2, time, 3))
+
+
 @linear(outputs=3, view=True)
 def split_heads(x, *, heads, time=0):
     """(q, k, v), each (N, heads, L, d), of x (L, N, 3·heads·d) ;  gx = join_heads(gq, gk, gv)
