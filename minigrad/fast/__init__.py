@@ -9,7 +9,7 @@ ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 forms.py           seam C: the lists of forms of the rooms below
-attention/         attention: blocks of scores in place of all of them
+attention/         attention: blocks of scores, products written where they are read
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks

@@ -1,11 +1,15 @@
-"""The forms of attention that never hold all scores.
+"""The forms of attention that hold less, or copy less, than the formulas do.
 
-They are variants of attention_blocks and of its gradient, on a GPU, too: its kernels are asked
-before them.
+blocks     attention_blocks and its gradient: never all scores. On a GPU, too, after its kernels
+in place   self_attention: products write into the slices of one array; so does its gradient's rule
 """
 
 from typing import Any
 
+import numpy as np
+
+from ...ops.attention import in_place
+from ...ops.attention.packed import self_attention, self_attention_gx
 from ...ops.attention.primitives import attention_blocks, attention_grads, check, check_gradient
 from ..forms import Forms
 from . import blocks
@@ -34,6 +38,21 @@ def gradients(
     return blocks.gradients(
         a, q, k, v, mask, o, lse, seeds, is_causal, scale, block_size, mask_gradient, dropout_p
     )
+
+
+@form(self_attention, "in place")
+def self_attention_in_place(
+    x: Any, *, heads: int, scale: float, time: int = 0, is_causal: bool = False
+) -> Any:
+    return in_place.attention(x, heads, scale, time, is_causal)
+
+
+@self_attention.vjp("x")
+def self_attention_gradient(g, x, p, heads, scale, time, is_causal):
+    """Written into one array where these are NumPy's; else the rule of the table."""
+    if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:
+        return in_place.gradient(g, x, p, heads, scale, time)
+    return self_attention_gx(g, x, p, heads, scale, time, is_causal)
 
 
 form.install()

@@ -1,17 +1,14 @@
 """Attention of sequences to themselves, from one array that holds query, key and value.
 
-One linear map makes the three, so they are slices of one array, and so are their gradients. The
-products read and write these slices where they lie: nothing is taken apart or put together.
+One linear map makes the three, so they are slices of one array, and so are their gradients.
 """
-
-import numpy as np
 
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...tensor_api.tensor import Tensor
+from ..axes import widen
 from ..batching import apart, merged
-from . import in_place
-from .heads import by_head
+from .heads import by_head, parts_of
 from .words import probabilities, softmax_pullback, transposed
 
 
@@ -23,16 +20,16 @@ def self_attention(x, *, heads, scale, time=0, is_causal=False):
     x (L, N, 3·heads·d) -> y (L, N, heads·d); with time=1 both begin with (N, L). is_causal: query i
     takes the keys 0 … i. P (N, heads, L, L) is kept for the backward.
     """
-    return in_place.attention(x, heads, scale, time, is_causal)
+    dtype, x = x.dtype, widen(x)
+    q, k, v = parts_of(x, heads, time)
+    p = probabilities(q, k, None, is_causal, scale)
+    y = op.matmul(p, v).transpose((0, 2, 1, 3) if time else (2, 0, 1, 3))
+    return y.reshape((*x.shape[:2], x.shape[2] // 3)).astype(dtype, copy=False), p
 
 
 @self_attention.vjp("x")
 def self_attention_gx(g, x, p, heads, scale, time, is_causal):
-    """On NumPy's arrays written into one array; else composed of other ops, which are
-    differentiable: there P is computed again as a function of x.
-    """
-    if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:
-        return in_place.gradient(g, x, p, heads, scale, time)
+    """To be differentiated again, P is computed again as a function of x."""
     q, k, v = op.split_heads(x, heads=heads, time=time)
     if isinstance(x, Tensor):
         p = probabilities(q, k, None, is_causal, scale)
