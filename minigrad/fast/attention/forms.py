@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.attention import in_place
 from ...ops.attention.packed import self_attention, self_attention_gx
 from ...ops.attention.primitives import attention_blocks, attention_grads, check, check_gradient
 from ..forms import Forms
-from . import blocks
+from . import blocks, in_place
 
 form = Forms()
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ..axes import widen
-from ..row_sums import sum_of_product
-from ..small_products import transposed_for
-from ..softmax import softmax
-from .heads import by_head, parts_of
-from .words import visible
+from ...ops.attention.heads import by_head, parts_of
+from ...ops.attention.words import visible
+from ...ops.axes import widen
+from ...ops.row_sums import sum_of_product
+from ...ops.small_products import transposed_for
+from ...ops.softmax import softmax
 
 
 def _product(a: Any, b: Any, y: Any) -> None:
