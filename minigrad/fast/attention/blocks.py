@@ -13,6 +13,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...ops.attention.drops import kept, kept_factor
+from ...ops.attention.primitives import check, check_gradient
 from ...ops.axes import sum_to, widen
 from ...ops.blocks import on_threads, part, spans
 from ...ops.row_sums import largest_over
@@ -90,10 +91,11 @@ class Scores:
 
 
 def attention(
-    q: Any, k: Any, v: Any, mask: Any, seeds: Any, is_causal: bool, scale: float,
-    block_size: int | None, dropout_p: float,
+    q: Any, k: Any, v: Any, mask: Any = None, seeds: Any = None, *, is_causal: bool = False,
+    scale: float = 1.0, block_size: int | None = None, dropout_p: float = 0.0,
 ) -> tuple:  # fmt: skip
-    """(y, log-sum-exp of each row of scores)."""
+    """(y, log-sum-exp of each row of scores): attention_blocks."""
+    check(q, k, v)
     dtype, xp = q.dtype, array_module(q)
     q, k, v = widen(q), widen(k), widen(v)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
@@ -136,10 +138,12 @@ def _attend(arrays, is_causal, scale, block_size, dropout_p):
 
 
 def gradients(
-    a: Any, q: Any, k: Any, v: Any, mask: Any, o: Any, lse: Any, seeds: Any, is_causal: bool,
-    scale: float, block_size: int | None, mask_gradient: bool, dropout_p: float,
+    a: Any, q: Any, k: Any, v: Any, mask: Any = None, o: Any = None, lse: Any = None,
+    seeds: Any = None, *, is_causal: bool = False, scale: float = 1.0,
+    block_size: int | None = None, mask_gradient: bool = False, dropout_p: float = 0.0,
 ) -> tuple:  # fmt: skip
-    """(dq, dk, dv, dmask), the last one empty without mask_gradient."""
+    """(dq, dk, dv, dmask), the last one empty without mask_gradient: attention_grads."""
+    check_gradient(a, q, k, v, o, lse)
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)

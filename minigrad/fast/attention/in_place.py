@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
 from ...ops.attention.heads import by_head, parts_of
 from ...ops.attention.words import visible
 from ...ops.axes import widen
@@ -17,25 +16,16 @@ from ...ops.small_products import transposed_for
 from ...ops.softmax import softmax
 
 
-def _product(a: Any, b: Any, y: Any) -> None:
-    """y = a b, in y's own memory."""
-    if type(y) is np.ndarray:
-        np.matmul(a, b, out=y)
-    else:
-        y[...] = a @ b
-
-
-def attention(x: Any, heads: int, scale: float, time: int, is_causal: bool) -> tuple:
-    """(y, P) of self_attention."""
-    dtype, xp = x.dtype, array_module(x)
-    x = widen(x)
+def attention(x: Any, *, heads: int, scale: float, time: int = 0, is_causal: bool = False) -> tuple:
+    """(y, P): self_attention."""
+    dtype, x = x.dtype, widen(x)
     q, k, v = parts_of(x, heads, time)
-    s = xp.matmul(q * scale, transposed_for(q.shape[-2], k))
+    s = np.matmul(q * scale, transposed_for(q.shape[-2], k))
     if is_causal:
-        xp.copyto(s, -np.inf, where=~visible(xp, *s.shape[-2:]))
+        np.copyto(s, -np.inf, where=~visible(np, *s.shape[-2:]))
     p = softmax.forward(s)
-    y = xp.empty((*x.shape[:2], x.shape[2] // 3), x.dtype)
-    _product(p, v, by_head(y, heads, time))
+    y = np.empty((*x.shape[:2], x.shape[2] // 3), x.dtype)
+    np.matmul(p, v, out=by_head(y, heads, time))
     return y.astype(dtype, copy=False), p
 
 
