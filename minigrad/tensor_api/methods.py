@@ -27,6 +27,13 @@ def each_of(index: Any) -> Any:
     return None
 
 
+def _with_options(function: Any, out: Any, x: Any, *options: Any) -> Any:
+    """A reduction with options that its op does not have; with out= an error."""
+    if out is not None:
+        refuse_out(function.__name__)
+    return chosen_table[function](x, *options)
+
+
 @documented
 class Methods(ShapeMethods):
     """Base of Tensor."""
@@ -247,10 +254,8 @@ class Methods(ShapeMethods):
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("sum")
-        if where is not True or initial is not None:
-            return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
+        if out is not None or where is not True or initial is not None:
+            return _with_options(np.sum, out, self, axis, dtype, keepdims, initial, where)
         return op.sum.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @method_of_op
@@ -258,10 +263,8 @@ class Methods(ShapeMethods):
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         *, where: Any = True,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("mean")
-        if where is not True:
-            return chosen_table[np.mean](self, axis, dtype, keepdims, where)
+        if out is not None or where is not True:
+            return _with_options(np.mean, out, self, axis, dtype, keepdims, where)
         return op.mean.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @method_of_op
@@ -269,10 +272,8 @@ class Methods(ShapeMethods):
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("prod")
-        if where is not True or initial is not None:
-            return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
+        if out is not None or where is not True or initial is not None:
+            return _with_options(np.prod, out, self, axis, dtype, keepdims, initial, where)
         return op.prod.apply(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @method_of_op
@@ -281,11 +282,11 @@ class Methods(ShapeMethods):
         keepdims: bool = False, correction: float | None = None, *, where: Any = True,
         mean: Any = None,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("var")
-        if where is True and mean is None and correction is None:
-            return op.var.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-        return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
+        if out is not None or where is not True or mean is not None or correction is not None:
+            return _with_options(
+                np.var, out, self, axis, dtype, ddof, keepdims, correction, where, mean
+            )
+        return op.var.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @method_of_op
     def std(
@@ -293,21 +294,19 @@ class Methods(ShapeMethods):
         keepdims: bool = False, correction: float | None = None, *, where: Any = True,
         mean: Any = None,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("std")
-        if where is True and mean is None and correction is None:
-            return op.std.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-        return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
+        if out is not None or where is not True or mean is not None or correction is not None:
+            return _with_options(
+                np.std, out, self, axis, dtype, ddof, keepdims, correction, where, mean
+            )
+        return op.std.apply(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @method_of_op
     def max(
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("max")
-        if where is not True or initial is not None:
-            return chosen_table[np.max](self, axis, None, keepdims, initial, where)
+        if out is not None or where is not True or initial is not None:
+            return _with_options(np.max, out, self, axis, None, keepdims, initial, where)
         return op.max.apply(self, axis=axis, keepdims=keepdims)
 
     @method_of_op
@@ -315,10 +314,8 @@ class Methods(ShapeMethods):
         self, axis: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = True,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            refuse_out("min")
-        if where is not True or initial is not None:
-            return chosen_table[np.min](self, axis, None, keepdims, initial, where)
+        if out is not None or where is not True or initial is not None:
+            return _with_options(np.min, out, self, axis, None, keepdims, initial, where)
         return op.min.apply(self, axis=axis, keepdims=keepdims)
 
     @method_of_op
@@ -337,20 +334,16 @@ class Methods(ShapeMethods):
     def any(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
-        if out is not None:
-            refuse_out("any")
-        if where is not True:
-            return chosen_table[np.any](self, axis, None, keepdims, None, where)
+        if out is not None or where is not True:
+            return _with_options(np.any, out, self, axis, None, keepdims, None, where)
         return op.any.apply(self, axis=axis, keepdims=keepdims)
 
     @method_of_op
     def all(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
     ) -> Any:
-        if out is not None:
-            refuse_out("all")
-        if where is not True:
-            return chosen_table[np.all](self, axis, None, keepdims, None, where)
+        if out is not None or where is not True:
+            return _with_options(np.all, out, self, axis, None, keepdims, None, where)
         return op.all.apply(self, axis=axis, keepdims=keepdims)
 
     # -- PyTorch's spelling of elementwise functions ------------------------------------------
