@@ -22,6 +22,7 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
+from ..ops.recurrent import gru_in_place, lstm_in_place, rnn_in_place
 from . import attention, codegen, conv, fast_call, function_quick, norm, ownership, pool
 
 primitive.make_call = fast_call.generated_call

@@ -8,20 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import plus, widen
 from ..batching import full
-from .in_place import (
-    StepsInPlace,
-    as_rows,
-    lives_of,
-    plain,
-    product_with,
-    products_alone,
-    steps_back_in_place,
-)
 from .steps import (
     by_gate,
     check_scan,
@@ -31,6 +21,7 @@ from .steps import (
     pushed_product,
     rounded,
     scan_batch,
+    sigmoid,
     states_before,
     times,
     unbind,
@@ -41,41 +32,12 @@ from .steps import (
 )
 
 
-def _step(a: Any, r: Any, h: Any, gates: Any, h_after: Any) -> None:
-    """Fill gates (4, …, H) and h' from a and r by gates (3, …, H), and h."""
-    s, reset, z, n, product = gates[:2], *gates
-    np.add(a[:2], r[:2], out=s)
-    np.negative(s, out=s)
-    np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
-    s += 1
-    np.divide(1, s, out=s)
-    product[...] = r[2]
-    np.multiply(reset, product, out=n)
-    n += a[2]
-    np.tanh(n, out=n)
-    np.subtract(h, n, out=h_after)
-    h_after *= z
-    h_after += n
-
-
-def _slopes(gates: Any, h: Any, out: Any) -> None:
-    """Fill out (4, steps, …, H): what gh is multiplied by for the parts of gr and the last of ga.
-
-    See _pull_step.
-    """
-    reset, z, n, product = gates
-    np.multiply(n, n, out=out[3])
-    np.subtract(1, out[3], out=out[3])
-    np.subtract(1, z, out=out[2])
-    out[3] *= out[2]
-    out[1] = out[2]
-    out[1] *= z
-    np.subtract(h, n, out=out[0])
-    out[1] *= out[0]
-    np.multiply(out[3], reset, out=out[2])
-    np.subtract(1, reset, out=out[0])
-    out[0] *= product
-    out[0] *= out[2]
+def _step(a: Any, r: Any, h: Any) -> tuple[Any, Any]:
+    """(h', gates) of a step, from a, r and h."""
+    (a1, a2, a3), (r1, r2, r3) = by_gate(a, 3), by_gate(r, 3)
+    reset, z = sigmoid(a1 + r1), sigmoid(a2 + r2)
+    n = np.tanh(a3 + reset * r3)
+    return n + z * (h - n), np.stack([reset, z, n, r3])
 
 
 def _pull_step(gh: Any, ggates: Any, gates: Any, h: Any) -> tuple[Any, Any, Any]:
@@ -117,11 +79,8 @@ def gru_gates(a, r, h):
     if h.ndim < 1 or not a.shape == r.shape == (*h.shape[:-1], 3 * h.shape[-1]):
         raise ValueError(f"a and r must be (…, 3H), h (…, H); got {a.shape}, {r.shape}, {h.shape}")
     dtype, a, r, h = widened(a, r, h)
-    h_after = np.empty_like(h, order="C")
-    gates = np.empty_like(h, order="C", shape=(4, *h.shape))
     with np.errstate(over="ignore"):
-        _step(by_gate(a, 3), by_gate(r, 3), h, gates, h_after)
-    return rounded((h_after, gates), dtype)
+        return rounded(_step(a, r, h), dtype)
 
 
 @gru_gates.vjp
@@ -129,16 +88,7 @@ def gru_gates_gradients(g, y, h):
     gh, ggates = (None if x is None else widen(x) for x in g)
     gates = widen(y[1])
     (h,) = like(gates, h)
-    if ggates is not None or not plain(gh, gates, h):
-        return _pull_step(gh, ggates, gates, h)
-    factors = np.empty_like(gates)
-    _slopes(gates, h, factors)
-    factors *= gh
-    gr = array_module(h).empty((*h.shape[:-1], 3 * h.shape[-1]), h.dtype)
-    by_gate(gr, 3)[...] = factors[:3]
-    ga = gr.copy()
-    by_gate(ga, 3)[2] = factors[3]
-    return ga, gr, gh * gates[1]
+    return _pull_step(gh, ggates, gates, h)
 
 
 @gru_gates.jvp
@@ -164,23 +114,21 @@ def gru_scan(a, w, h, b: Any = None, live: Any = None, *, reverse=False):
     (T, 4, …, N, H). live (T, …, N, 1), boolean: where it is False a row keeps its h. reverse takes
     the last step first. The gradient goes back through time by the rule of gru_gates.
     """
+    check(a, w, h, b, live)
+    dtype, a, w, h, b = widened(a, w, h, b)
+    across, bias = w.swapaxes(-1, -2), None if b is None else beside_rows(b)
+    with np.errstate(over="ignore"):
+        step = lambda t, h: _step(a[t], plus(h @ across, bias), h)
+        return rounded(walk(step, (h,), len(a), live, reverse), dtype)
+
+
+def check(a: Any, w: Any, h: Any, b: Any, live: Any) -> None:
     check_scan(3, a, w, live, h=h)
     if b is not None and b.shape != w.shape[:-1]:
         raise ValueError(f"b must have shape {w.shape[:-1]}, that of w without H; got {b.shape}")
-    dtype, a, w, h, b = widened(a, w, h, b)
-    bias = None if b is None else array_module(b).ascontiguousarray(_beside_rows(b))
-    steps = StepsInPlace(a, w, (h,), live, reverse, gates=4)
-    r = steps.r
-    added, parts = by_gate(steps.a, 3).swapaxes(0, 1), by_gate(r, 3)
-    with np.errstate(over="ignore"):
-        for t, (h,), gates, (h_after,) in steps:
-            if bias is not None:
-                r += bias
-            _step(added[t], parts, h, gates, h_after)
-    return rounded(steps.results(), dtype)
 
 
-def _beside_rows(b: Any) -> Any:
+def beside_rows(b: Any) -> Any:
     """A bias (…, n) as (…, 1, n), for rows of …; (n,) as it is."""
     return b if b.ndim == 1 else b.reshape((*b.shape[:-1], 1, b.shape[-1]))
 
@@ -190,57 +138,22 @@ def gru_scan_gradients(g, y, w, h, b_shape, live, needs, reverse):
     gh, ggates = (None if x is None else widen(x) for x in g)
     hs, gates = (widen(x) for x in y)
     w, h = like(hs, w, h)
-    before = states_before(h, hs, reverse)
-    with products_alone(h, w):
-        if ggates is None and plain(gh, gates, before, w, live):
-            ga, gr, gh = _back_through_time(gh, gates, before, w, live, reverse)
-        else:
-            ga, gr, gh = _back_by_ops(gh, ggates, gates, before, w, live, reverse)
-    gw = weight_gradient(gr, before, w.shape) if needs[1] else None
-    over = (0, *range(len(b_shape), gr.ndim - 1))
-    return ga, gw, gh, op.sum(gr, axis=over) if needs[3] else None, None
-
-
-def _back_through_time(
-    ghs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
-) -> tuple:
-    """(ga, gr, gh) of arrays: what their steps multiply by is made for many steps."""
-    shape = before.shape
-    gates, before, ghs, live = as_rows(w, (gates, 2), (before, 1), (ghs, 1), (live, 1))
-    gr = array_module(w).empty((*before.shape[:-1], 3 * shape[-1]), w.dtype)
-    ga, through = np.empty_like(gr), np.empty_like(before[0])
-    of_r, of_a = (by_gate(x, 3).swapaxes(0, 1) for x in (gr, ga))
-    product = product_with(w, through)
-
-    def fill(span: slice, slopes: Any) -> None:
-        _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
-
-    states, lives = [np.zeros_like(through)], lives_of(live, len(before))
-    for t, slopes in steps_back_in_place(fill, 4, (ghs,), states, lives, reverse):
-        (gh,) = states
-        np.multiply(slopes[:3], gh, out=of_r[t])
-        np.multiply(slopes[3], gh, out=of_a[t, 2])
-        gh *= gates[t, 1]
-        product(gr[t], through)
-        gh += through
-    of_a[:, :2] = of_r[:, :2]
-    ga, gr = (x.reshape((*shape[:-1], x.shape[-1])) for x in (ga, gr))
-    return ga, gr, states[0].reshape(shape[1:])
-
-
-def _back_by_ops(
-    ghs: Any, ggates: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
-) -> tuple:
-    """The same of tensors, recorded."""
-    length = before.shape[0]
-    ggates, gates, before = each(ggates, length), unbind(gates, 0), unbind(before, 0)
+    length, before = hs.shape[0], states_before(h, hs, reverse)
+    gates, ggates, each_before = unbind(gates, 0), each(ggates, length), unbind(before, 0)
 
     def pull(t: int, gh: Any) -> tuple:
-        ga, gr, direct = _pull_step(gh, ggates[t], gates[t], before[t])
+        ga, gr, direct = _pull_step(gh, ggates[t], gates[t], each_before[t])
         return (ga, gr), (gr @ w + direct,)
 
-    (ga, gr), (gh,) = walk_back(pull, (ghs,), length, live, reverse)
-    return ga, gr, gh
+    (ga, gr), (gh,) = walk_back(pull, (gh,), length, live, reverse)
+    return ga, *gradients_of_r(gr, before, w, gh, b_shape, needs), None
+
+
+def gradients_of_r(gr: Any, before: Any, w: Any, gh: Any, b_shape: Any, needs: Any) -> tuple:
+    """(gw, gh, gb): w and b have theirs from all steps at once."""
+    gw = weight_gradient(gr, before, w.shape) if needs[1] else None
+    over = (0, *range(len(b_shape), gr.ndim - 1))
+    return gw, gh, op.sum(gr, axis=over) if needs[3] else None
 
 
 @gru_scan.jvp
@@ -249,7 +162,7 @@ def gru_scan_tangents(w, h, live, y, a_t, w_t, h_t, b_t, reverse):
     length, across = hs.shape[0], op.swapaxes(w, axis1=-1, axis2=-2)
     a_t, moved = each(a_t, length), each(pushed_product(h, hs, w_t, reverse), length)
     if b_t is not None:
-        b_t = op.broadcast_to(_beside_rows(b_t), shape=(*h.shape[:-1], b_t.shape[-1]))
+        b_t = op.broadcast_to(beside_rows(b_t), shape=(*h.shape[:-1], b_t.shape[-1]))
     before, gates = unbind(states_before(h, hs, reverse), 0), unbind(gates, 0)
 
     def step(t: int, h_t: Any) -> tuple:

@@ -10,20 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import plus, widen
 from ..batching import full
-from .in_place import (
-    StepsInPlace,
-    as_rows,
-    lives_of,
-    plain,
-    product_with,
-    products_alone,
-    steps_back_in_place,
-)
 from .steps import (
     by_gate,
     check_scan,
@@ -33,6 +23,7 @@ from .steps import (
     pushed_product,
     rounded,
     scan_batch,
+    sigmoid,
     states_before,
     times,
     unbind,
@@ -45,20 +36,13 @@ from .steps import (
 # -- one step --------------------------------------------------------------------------------------
 
 
-def _step(parts: Any, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:
-    """Fill gates (5, …, H), c' and h' from z by gates (4, …, H) and c."""
-    s, i, f, o, g, t = gates[:3], *gates
-    np.negative(parts[:2], out=s[:2])
-    np.negative(parts[3], out=o)
-    np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
-    s += 1
-    np.divide(1, s, out=s)
-    np.tanh(parts[2], out=g)
-    np.multiply(f, c, out=c_after)
-    np.multiply(i, g, out=t)
-    c_after += t
-    np.tanh(c_after, out=t)
-    np.multiply(o, t, out=h_after)
+def _step(z: Any, c: Any) -> tuple[Any, Any, Any]:
+    """(h', c', gates) of a step, from z and c."""
+    i, f, g, o = by_gate(z, 4)
+    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+    c = f * c + i * g
+    t = np.tanh(c)
+    return o * t, c, np.stack([i, f, o, g, t])
 
 
 def _pull_step(gh: Any, gc: Any, ggates: Any, gates: Any, c: Any) -> tuple[Any, Any]:
@@ -93,31 +77,6 @@ def _push_step(zt: Any, ct: Any, gates: Any, c: Any) -> tuple[Any, Any, Any]:
     return plus(times(ot, t), tt * o), ct, moved
 
 
-def _slopes(gates: Any, c: Any, out: Any) -> None:
-    """Fill out (5, steps, …, H) with what the cotangents of steps are multiplied by.
-
-    The first four, times m, m, m and gh, are gz; the last, times gh, and gc are m. See _pull_step.
-    """
-    i, f, o, g, t = gates
-    for slope, s, factor in ((out[0], i, g), (out[1], f, c), (out[3], o, t)):
-        np.subtract(1, s, out=slope)
-        slope *= s
-        slope *= factor
-    for slope, s, factor in ((out[2], g, i), (out[4], t, o)):
-        np.multiply(s, s, out=slope)
-        np.subtract(1, slope, out=slope)
-        slope *= factor
-
-
-def _pull(slopes: Any, f: Any, gh: Any, gc: Any, gz: Any) -> None:
-    """Fill gz (4, …, H), and gc with that of the step before."""
-    m = gh * slopes[4]
-    m += gc
-    np.multiply(slopes[:3], m, out=gz[:3])
-    np.multiply(slopes[3], gh, out=gz[3])
-    np.multiply(m, f, out=gc)
-
-
 @primitive(outputs=3)
 def lstm_gates(z, c):
     """(h', c', gates):  c' = σ(f) c + σ(i) tanh(g) ;  h' = σ(o) tanh c', with (i, f, g, o) = z
@@ -129,11 +88,8 @@ def lstm_gates(z, c):
     if z.ndim < 1 or z.shape != (*c.shape[:-1], 4 * (c.shape[-1:] or (0,))[0]):
         raise ValueError(f"z must be (…, 4H) and c (…, H); got {z.shape} and {c.shape}")
     dtype, z, c = widened(z, c)
-    h_after, c_after = (np.empty_like(c, order="C") for _ in range(2))
-    gates = np.empty_like(c, order="C", shape=(5, *c.shape))
     with np.errstate(over="ignore"):
-        _step(by_gate(z, 4), c, gates, c_after, h_after)
-    return rounded((h_after, c_after, gates), dtype)
+        return rounded(_step(z, c), dtype)
 
 
 @lstm_gates.vjp
@@ -141,13 +97,7 @@ def lstm_gates_gradients(g, y, c):
     gh, gc, ggates = (None if x is None else widen(x) for x in g)
     gates = widen(y[2])
     (c,) = like(gates, c)
-    if ggates is not None or not plain(gh, gc, gates, c):
-        return _pull_step(gh, gc, ggates, gates, c)
-    gc = np.zeros_like(c) if gc is None else gc.copy()
-    gz, slopes = array_module(c).empty((*c.shape[:-1], 4 * c.shape[-1]), c.dtype), gates.copy()
-    _slopes(gates, c, slopes)
-    _pull(slopes, gates[1], np.zeros_like(c) if gh is None else gh, gc, by_gate(gz, 4))
-    return gz, gc
+    return _pull_step(gh, gc, ggates, gates, c)
 
 
 @lstm_gates.jvp
@@ -175,14 +125,10 @@ def lstm_scan(a, w, h, c, live: Any = None, *, reverse=False):
     """
     check_scan(4, a, w, live, h=h, c=c)
     dtype, a, w, h, c = widened(a, w, h, c)
-    steps = StepsInPlace(a, w, (h, c), live, reverse, gates=5)
-    z = steps.r
-    parts = by_gate(z, 4)
+    across = w.swapaxes(-1, -2)
     with np.errstate(over="ignore"):
-        for t, (_, c), gates, (h_after, c_after) in steps:
-            z += steps.a[t]
-            _step(parts, c, gates, c_after, h_after)
-    return rounded(steps.results(), dtype)
+        step = lambda t, h, c: _step(a[t] + h @ across, c)
+        return rounded(walk(step, (h, c), len(a), live, reverse), dtype)
 
 
 @lstm_scan.vjp
@@ -190,53 +136,16 @@ def lstm_scan_gradients(g, y, w, h, c, live, needs, reverse):
     ghs, gcs, ggates = (None if x is None else widen(x) for x in g)
     hs, cs, gates = (widen(x) for x in y)
     w, h, c = like(hs, w, h, c)
-    before = states_before(c, cs, reverse)
-    with products_alone(h, w):
-        if ggates is None and plain(ghs, gcs, gates, before, w, live):
-            ga, gh, gc = _back_through_time(ghs, gcs, gates, before, w, live, reverse)
-        else:
-            ga, gh, gc = _back_by_ops(ghs, gcs, ggates, gates, before, w, live, reverse)
-    gw = weight_gradient(ga, states_before(h, hs, reverse), w.shape) if needs[1] else None
-    return ga, gw, gh, gc, None
-
-
-def _back_through_time(
-    ghs: Any, gcs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
-) -> tuple:
-    """(ga, gh, gc) of arrays: what their steps multiply by is made for many steps."""
-    xp, shape = array_module(w), before.shape
-    gates, before, ghs, gcs, live = as_rows(
-        w, (gates, 2), (before, 1), (ghs, 1), (gcs, 1), (live, 1)
-    )
-    ga = xp.empty((*before.shape[:-1], 4 * shape[-1]), w.dtype)
-    gz, product = by_gate(ga, 4).swapaxes(0, 1), product_with(w, before[0])
-
-    def fill(span: slice, slopes: Any) -> None:
-        _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
-
-    states = [xp.zeros(before.shape[1:], w.dtype) for _ in range(2)]
-    lives = lives_of(live, len(before))
-    for t, slopes in steps_back_in_place(fill, 5, (ghs, gcs), states, lives, reverse):
-        gh, gc = states
-        _pull(slopes, gates[t, 1], gh, gc, gz[t])
-        product(ga[t], gh)
-    gh, gc = states
-    return ga.reshape((*shape[:-1], ga.shape[-1])), gh.reshape(shape[1:]), gc.reshape(shape[1:])
-
-
-def _back_by_ops(
-    ghs: Any, gcs: Any, ggates: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
-) -> tuple:
-    """The same of tensors, recorded."""
-    length = before.shape[0]
-    ggates, gates, before = each(ggates, length), unbind(gates, 0), unbind(before, 0)
+    length, before = hs.shape[0], unbind(states_before(c, cs, reverse), 0)
+    gates, ggates = unbind(gates, 0), each(ggates, length)
 
     def pull(t: int, gh: Any, gc: Any) -> tuple:
         gz, gc = _pull_step(gh, gc, ggates[t], gates[t], before[t])
         return (gz,), (gz @ w, gc)
 
     (ga,), (gh, gc) = walk_back(pull, (ghs, gcs), length, live, reverse)
-    return ga, gh, gc
+    gw = weight_gradient(ga, states_before(h, hs, reverse), w.shape) if needs[1] else None
+    return ga, gw, gh, gc, None
 
 
 @lstm_scan.jvp

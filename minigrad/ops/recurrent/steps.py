@@ -45,12 +45,12 @@ def walk(step: Callable, states: Sequence, length: int, live: Any, reverse: bool
 
     Where live is False a row keeps its states. They may be tangents: None where they are zero.
     """
-    lives, found = each(live, length), [()] * length
+    found: list = [()] * length
     for t in in_order(length, reverse):
-        after = step(t, *states)
-        states = [after_step(lives[t], *pair) for pair in zip(after, states, strict=False)]
+        after, alive = step(t, *states), None if live is None else live[t]
+        states = [after_step(alive, *pair) for pair in zip(after, states, strict=False)]
         found[t] = *states, *after[len(states) :]
-    return tuple([op.stack(parts, axis=0) for parts in zip(*found, strict=True)])
+    return tuple([np.stack(ys) for ys in zip(*found, strict=True)])
 
 
 def walk_back(pull: Callable, gs: Sequence, length: int, live: Any, reverse: bool) -> tuple:
@@ -89,7 +89,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 def after_step(live: Any, new: Any, old: Any) -> Any:
-    """The tangent of a state behind a step: of rows that did not take it, that from before."""
+    """The state behind a step, or its tangent: of rows that did not take it, that from before."""
     return new if live is None else np.where(live, new, 0.0 if old is None else old)
 
 
@@ -105,6 +105,11 @@ def widened(*arrays: Any) -> tuple:
         dtype = np.result_type(dtype, np.float16)
     wide = accumulator(dtype) or dtype
     return dtype, *[None if x is None else x.astype(wide, copy=False) for x in arrays]
+
+
+def sigmoid(x: Any) -> Any:
+    """1/(1 + e⁻ˣ), which is 0 where e⁻ˣ is ∞: callers ignore that overflow."""
+    return 1 / (1 + np.exp(-x))
 
 
 def rounded(ys: Any, dtype: Any) -> tuple:
