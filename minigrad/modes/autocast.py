@@ -35,7 +35,7 @@ from .recording import CalledFirst, decorated
 
 __all__ = ["CastEvent", "autocast", "is_autocast_enabled"]
 
-_LOW = "matmul linear contract conv attention_blocks"
+_LOW = "matmul linear contract conv attention"
 _FLOAT32 = """
     exp exp2 expm1 log log2 log10 log1p logaddexp logaddexp2 xlogy xlog1py pow float_power
     reciprocal rsqrt tan sinh cosh arcsin arccos arccosh arctanh logit erfinv lgamma digamma

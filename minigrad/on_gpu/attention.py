@@ -113,7 +113,7 @@ def _transposed(x: Any) -> Any:
     return x.swapaxes(-1, -2)
 
 
-@on_gpu("attention_blocks")
+@on_gpu("attention")
 def attention(
     q: Any, k: Any, v: Any, mask: Any = None, seeds: Any = None, *, is_causal: bool = False,
     scale: float = 1.0, block_size: Any = None, dropout_p: float = 0.0,

@@ -187,7 +187,7 @@ counts(
     needs="heads",
 )
 counts("attention_kept", lambda c: 10 * c.n)
-counts("attention_blocks", _attention, _attention_backward, joint=True)
+counts("attention", _attention, _attention_backward, joint=True)
 counts("attention_grads", _attention_grads, lambda c: 3 * _attention_grads(c), joint=True)
 
 # -- windows -----------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_sums(own, axis, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", ["plain", "causal", "mask", "padding"])
 def test_attention(own, case, dtype):
-    own("attention_blocks", "attention_grads")
+    own("attention", "attention_grads")
     q, k, v, m = (2, 3, 70, 16), (2, 3, 90, 16), (2, 3, 90, 24), (2, 1, 1, 90)
     attend = mg.scaled_dot_product_attention
     if case == "plain":
@@ -175,7 +175,7 @@ def test_attention(own, case, dtype):
 def test_attention_in_several_pieces(own, monkeypatch):
     from minigrad.on_gpu import attention
 
-    own("attention_blocks", "attention_grads")
+    own("attention", "attention_grads")
     monkeypatch.setattr(attention, "SCORES", 3 * 70 * 70)
     shapes = [(2, 4, 70, 16)] * 3 + [(2, 4, 70, 70)]
     compare(lambda *x: mg.scaled_dot_product_attention(*x, block_size=64), shapes, np.float32)

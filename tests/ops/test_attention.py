@@ -219,7 +219,7 @@ def test_16_bit_floats_are_computed_in_float32(dtype):
 def test_many_scores_take_the_blocks_without_being_asked(monkeypatch):
     monkeypatch.setattr(calls, "MOST_SCORES", 90)
     q, k, v = leaves((9, 4), (11, 4), (11, 5))
-    assert attention(q, k, v).grad_fn.op.name == "attention_blocks"
+    assert attention(q, k, v).grad_fn.op.name == "attention"
     assert attention(q, k[:10], v[:10]).grad_fn.op.name == "matmul"
 
 
@@ -281,7 +281,7 @@ def test_given_angles_are_those_of_the_positions():
 def test_blocks_refuse_whole_numbers_whose_gradient_they_could_not_fill(whole):
     arrays = [np.ones(shape, int if i == whole else float) for i, shape in enumerate(SHAPES)]
     with pytest.raises(ValueError, match=f"{'qkv'[whole]} must be a floating array, got int64"):
-        op.attention_blocks(*map(mg.tensor, arrays), scale=0.5)
+        op.attention(*map(mg.tensor, arrays), scale=0.5)
 
 
 @pytest.mark.parametrize("heads, shared", [(4, 2), (4, 1), (4, 4)])

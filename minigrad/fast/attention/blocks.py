@@ -94,7 +94,7 @@ def attention(
     q: Any, k: Any, v: Any, mask: Any = None, seeds: Any = None, *, is_causal: bool = False,
     scale: float = 1.0, block_size: int | None = None, dropout_p: float = 0.0,
 ) -> tuple:  # fmt: skip
-    """(y, log-sum-exp of each row of scores): attention_blocks."""
+    """(y, log-sum-exp of each row of scores): the op attention."""
     check(q, k, v)
     dtype, xp = q.dtype, array_module(q)
     q, k, v = widen(q), widen(k), widen(v)
@@ -142,7 +142,7 @@ def gradients(
     seeds: Any = None, *, is_causal: bool = False, scale: float = 1.0,
     block_size: int | None = None, mask_gradient: bool = False, dropout_p: float = 0.0,
 ) -> tuple:  # fmt: skip
-    """(dq, dk, dv, dmask), the last one empty without mask_gradient: attention_grads."""
+    """(dq, dk, dv, dmask), the last one empty without mask_gradient: the op attention_grads."""
     check_gradient(a, q, k, v, o, lse)
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))

@@ -1,13 +1,13 @@
 """The forms of attention that hold less, or copy less, than the formulas do.
 
-blocks     attention_blocks and its gradient: never all scores. On a GPU, too, after its kernels
+blocks     attention and its gradient: never all scores. On a GPU, too, after its kernels
 in place   self_attention: products write into the slices of one array; so does its gradient's rule
 """
 
 import numpy as np
 
 from ...ops.attention.packed import self_attention, self_attention_gx
-from ...ops.attention.primitives import attention_blocks, attention_grads
+from ...ops.attention.primitives import attention, attention_grads
 from ..forms import Forms
 from . import blocks, in_place
 
@@ -15,7 +15,7 @@ form = Forms()
 
 
 for device in ("cpu", "cuda"):
-    form(attention_blocks, "blocks", on=device)(blocks.attention)
+    form(attention, "blocks", on=device)(blocks.attention)
     form(attention_grads, "blocks", on=device)(blocks.gradients)
 form(self_attention, "in place")(in_place.attention)
 

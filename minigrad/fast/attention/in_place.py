@@ -17,7 +17,7 @@ from ...ops.softmax import softmax
 
 
 def attention(x: Any, *, heads: int, scale: float, time: int = 0, is_causal: bool = False) -> tuple:
-    """(y, P): self_attention."""
+    """(y, P): the op self_attention."""
     dtype, x = x.dtype, widen(x)
     q, k, v = parts_of(x, heads, time)
     s = np.matmul(q * scale, transposed_for(q.shape[-2], k))

@@ -12,7 +12,7 @@ from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor
 from ..axes import array_like
 from .drops import attention_seeds
-from .primitives import attention_blocks
+from .primitives import attention
 from .words import plainly
 
 MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
@@ -72,7 +72,7 @@ def scaled_dot_product_attention(
     if not in_blocks:
         how = {"is_causal": is_causal, "scale": factor, "p": dropout_p}
         return plainly(q, k, v, mask, seeds, **how)[0]
-    return attention_blocks(
+    return attention(
         q, k, v, mask, seeds, is_causal=is_causal, scale=factor, block_size=block_size,
         dropout_p=dropout_p,
     )  # fmt: skip

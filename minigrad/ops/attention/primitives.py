@@ -38,7 +38,7 @@ def check_gradient(a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any) -> None:
 
 
 @primitive(arrays="q k v mask seeds", constants=["seeds"], residuals=["lse"])
-def attention_blocks(
+def attention(
     q, k, v, mask: Any = None, seeds: Any = None, *, is_causal=False, scale=1.0, block_size=None,
     dropout_p=0.0,
 ):  # fmt: skip
@@ -62,7 +62,7 @@ def attention_blocks(
     return y.astype(dtype, copy=False), lse
 
 
-@attention_blocks.vjp
+@attention.vjp
 def attention_gradients(
     g, q, k, v, mask, seeds, y, lse, is_causal, scale, block_size, dropout_p, needs
 ):  # fmt: skip
@@ -113,7 +113,7 @@ def attention_grads_rule(
     return *others, gmask, None, None, None
 
 
-@attention_blocks.batch
+@attention.batch
 @attention_grads.batch
 def attention_batch(op_, xs, batched, params):
     """The examples are one more leading axis."""

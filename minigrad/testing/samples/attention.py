@@ -173,7 +173,7 @@ _SCORES = {"K32": "P (dP − δ) is a difference of equals where one key takes a
 _INFINITE = "a row of scores with +∞ is its limit in the plain form, NaN in blocks"
 _MASKED = "a NaN among the values shows beside a weight of 0, too, as in PyTorch"
 register_op(
-    "attention_blocks",
+    "attention",
     _with_added_mask(BLOCKED),
     nan_hidden=_MASKED,
     skips=_LOGITS | _SCORES,

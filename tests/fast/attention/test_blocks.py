@@ -31,11 +31,11 @@ def arguments(case):
 def test_blocks_give_the_results_and_gradients_of_the_reference(case, block_size):
     mask, seeds, how = arguments(case)
     q, k, v = (rng.standard_normal(s) for s in SHAPES)
-    (form,) = (x for x in listed(op.attention_blocks) if x.on == "cpu")
+    (form,) = (x for x in listed(op.attention) if x.on == "cpu")
     before, how = form.calls, {**how, "block_size": block_size}
-    y, lse = op.attention_blocks.forward(q, k, v, mask, seeds, **how)
+    y, lse = op.attention.forward(q, k, v, mask, seeds, **how)
     assert form.calls == before + 1
-    exact = op.attention_blocks.reference(q, k, v, mask, seeds, **how)
+    exact = op.attention.reference(q, k, v, mask, seeds, **how)
     for a, b in zip((y, lse), exact, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
     args = (rng.standard_normal(y.shape), q, k, v, mask, y, lse, seeds)
