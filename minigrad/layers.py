@@ -24,9 +24,9 @@ READING = (
     "registry", "graph", "errors", "help", "modes", "events", "rule", "plan", "primitive",
     "versions", "backward",
 )  # fmt: skip
-# Code lines. fast/: 2,100, 330 for pooling's forms, 660 for the norms', 160 for attention's: these
-# came there from ops/.
-BUDGETS = {"engine": 1500, "fast": 3250, "courtesy": 800}
+# Code lines. fast/: 2,100, 330 for pooling's forms, 660 for the norms', 160 for attention's,
+# 400 for recurrent networks' in place: these came there from ops/.
+BUDGETS = {"engine": 1500, "fast": 3650, "courtesy": 800}
 LONGEST = 400  # code lines of a file
 BODIES = {("engine/primitive.py", "general"): 30, ("engine/backward.py", "run"): 40}
 WALK = 500  # code lines of the bodies that the walk enters

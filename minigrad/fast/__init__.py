@@ -1,6 +1,6 @@
 """Accelerations. Delete this folder, and everything still runs.
 
-They change no bit, but for the forms of the four rooms below, which agree with the table's to
+They change no bit, but for the forms of the five rooms below, which agree with the table's to
 rounding.
 
 fast_call.py       seam A: the calls of an op, generated for it alone
@@ -13,6 +13,7 @@ attention/         attention: blocks of scores, products written where they are 
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
+recurrent/         sequences and their backward in place, factors made for many steps at once
 """
 
 import numpy as np
@@ -22,8 +23,7 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from ..ops.recurrent import gru_in_place, lstm_in_place, rnn_in_place
-from . import attention, codegen, conv, fast_call, function_quick, norm, ownership, pool
+from . import attention, codegen, conv, fast_call, function_quick, norm, ownership, pool, recurrent
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp

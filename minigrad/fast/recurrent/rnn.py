@@ -6,11 +6,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...custom.variants import Variant, add
-from ..axes import widen
-from ..elementwise.selection import keep
-from .in_place import as_rows, lives_of, plain, product_with, products_alone
-from .rnn import rnn_scan, rnn_scan_gradients
-from .steps import (
+from ...ops.axes import widen
+from ...ops.elementwise.selection import keep
+from ...ops.recurrent.rnn import rnn_scan, rnn_scan_gradients
+from ...ops.recurrent.steps import (
     check_scan,
     in_order,
     like,
@@ -20,6 +19,7 @@ from .steps import (
     weight_gradient,
     widened,
 )
+from .steps import as_rows, lives_of, plain, product_with, products_alone
 
 
 def scan_in_place(

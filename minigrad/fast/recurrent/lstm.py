@@ -6,8 +6,18 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...custom.variants import Variant, add
-from ..axes import widen
-from .in_place import (
+from ...ops.axes import widen
+from ...ops.recurrent.lstm import lstm_gates, lstm_gates_gradients, lstm_scan, lstm_scan_gradients
+from ...ops.recurrent.steps import (
+    by_gate,
+    check_scan,
+    like,
+    rounded,
+    states_before,
+    weight_gradient,
+    widened,
+)
+from .steps import (
     StepsInPlace,
     as_rows,
     lives_of,
@@ -16,8 +26,6 @@ from .in_place import (
     products_alone,
     steps_back_in_place,
 )
-from .lstm import lstm_gates, lstm_gates_gradients, lstm_scan, lstm_scan_gradients
-from .steps import by_gate, check_scan, like, rounded, states_before, weight_gradient, widened
 
 
 def _step(parts: Any, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:

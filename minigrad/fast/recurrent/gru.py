@@ -6,8 +6,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...custom.variants import Variant, add
-from ..axes import widen
-from .gru import (
+from ...ops.axes import widen
+from ...ops.recurrent.gru import (
     beside_rows,
     check,
     gradients_of_r,
@@ -16,7 +16,8 @@ from .gru import (
     gru_scan,
     gru_scan_gradients,
 )
-from .in_place import (
+from ...ops.recurrent.steps import by_gate, like, rounded, states_before, widened
+from .steps import (
     StepsInPlace,
     as_rows,
     lives_of,
@@ -25,7 +26,6 @@ from .in_place import (
     products_alone,
     steps_back_in_place,
 )
-from .steps import by_gate, like, rounded, states_before, widened
 
 
 def _step(a: Any, r: Any, h: Any, gates: Any, h_after: Any) -> None:

@@ -1,4 +1,4 @@
-"""The same walks over steps for arrays alone, in place: a few of NumPy's calls a step."""
+"""The walks over steps of ops/recurrent, for arrays alone: in place, in few calls a step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,8 +9,8 @@ import numpy as np
 
 from ...backends import blas
 from ...backends.device import array_module
-from ..small_products import multiplier
-from .steps import in_order, parted
+from ...ops.recurrent.steps import in_order, parted
+from ...ops.small_products import multiplier
 
 
 def plain(*arrays: Any) -> bool:
