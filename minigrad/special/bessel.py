@@ -247,6 +247,8 @@ def kve(v: float, x: Any) -> Any:
 
 
 def _at_order(n: int, family: Callable, name: str, doc: str, **means: Any) -> Any:
+    """The function of x alone that a family has for one order, by SciPy's name."""
+
     def at_order(x: Any) -> Any:
         return family(x, order=n)
 

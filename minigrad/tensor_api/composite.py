@@ -14,7 +14,7 @@ def composite(
 ) -> Any:
     """Register a function made of other ops, without a rule of its own: std, var, glu ...
 
-    name and doc: of one of several functions with the same body, which a loop or a call makes.
+    name and doc are those of a function that a call makes, one of several with the same body.
     """
     if fn is None:
         return lambda function: composite(function, numpy=numpy, name=name, doc=doc)
