@@ -9,8 +9,8 @@ from ..backends.dtypes import accumulator, common_dtype
 from ..engine.errors import describe
 from ..engine.registry import op
 from ..ops.attention.calls import MOST_SCORES
+from ..ops.attention.composed import plainly
 from ..ops.attention.drops import attention_seeds
-from ..ops.attention.words import plainly
 from ..tensor_api import create
 from ..tensor_api.tensor import Tensor
 from . import init

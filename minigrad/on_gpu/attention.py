@@ -15,8 +15,8 @@ from ..backends.cublas import product
 from ..backends.device import array_module
 from ..fusion import launch
 from ..fusion.launch import shaped
+from ..ops.attention.composed import visible
 from ..ops.attention.heads import parts_of
-from ..ops.attention.words import visible
 from ..ops.axes import sum_to
 from .install import on_gpu
 from .products import available

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.attention.composed import visible
 from ...ops.attention.heads import by_head, parts_of
-from ...ops.attention.words import visible
 from ...ops.axes import widen
 from ...ops.row_sums import sum_of_product
 from ...ops.small_products import transposed_for

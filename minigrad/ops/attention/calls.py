@@ -11,9 +11,9 @@ from ...engine.registry import op
 from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor
 from ..axes import array_like
+from .composed import plainly
 from .drops import attention_seeds
 from .primitives import attention
-from .words import plainly
 
 MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
 

@@ -8,8 +8,8 @@ from ...engine.registry import op
 from ...tensor_api.tensor import Tensor
 from ..axes import widen
 from ..batching import apart, merged
+from .composed import probabilities, softmax_pullback, transposed
 from .heads import by_head, parts_of
-from .words import probabilities, softmax_pullback, transposed
 
 
 @primitive(residuals=["p"])

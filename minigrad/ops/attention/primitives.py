@@ -14,7 +14,7 @@ from ...backends.dtypes import is_floating
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ..axes import sum_to, widen
-from .words import dropped, probabilities, pull_gradients, scores, transposed
+from .composed import dropped, probabilities, pull_gradients, scores, transposed
 
 
 def check(q: Any, k: Any, v: Any, **others: tuple) -> None:
@@ -86,7 +86,7 @@ def attention_grads(
 
     P = e^(S − lse), M the factors of dropout, 1 without seeds. a (..., L, F) is the cotangent of
     attention's result o. A fourth result, dmask, is dS summed to the mask's shape; without
-    mask_gradient it is empty. Rules: see words.pull_gradients.
+    mask_gradient it is empty. Rules: see composed.pull_gradients.
     """
     check_gradient(a, q, k, v, o, lse)
     dtypes, (a, q, k, v, o) = (q.dtype, k.dtype, v.dtype), map(widen, (a, q, k, v, o))

@@ -4,8 +4,8 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ...engine.registry import op
+from ...ops.attention.composed import dropped, probabilities, transposed, visible
 from ...ops.attention.drops import GOLDEN
-from ...ops.attention.words import dropped, probabilities, transposed, visible
 from ...ops.axes import module_of
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import COMPLEX, REAL, normal, of_several
