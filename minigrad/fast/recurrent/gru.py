@@ -28,17 +28,24 @@ from .steps import (
 )
 
 
-def _step(a: Any, r: Any, h: Any, gates: Any, h_after: Any) -> None:
-    """Fill gates (4, …, H) and h' from a and r by gates (3, …, H), and h."""
+def _parts(z: Any) -> tuple[Any, Any]:
+    """Of z the parts of the first two gates, and the last: views, r's made once for all steps."""
+    parts = by_gate(z, 3)
+    return parts[:2], parts[2]
+
+
+def _step(a: tuple, r: tuple, h: Any, gates: Any, h_after: Any) -> None:
+    """Fill gates (4, …, H) and h' from the parts of a and r, and h."""
+    (a12, a3), (r12, r3) = a, r
     s, reset, z, n, product = gates[:2], *gates
-    np.add(a[:2], r[:2], out=s)
+    np.add(a12, r12, out=s)
     np.negative(s, out=s)
     np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
     s += 1
     np.divide(1, s, out=s)
-    product[...] = r[2]
+    product[...] = r3
     np.multiply(reset, product, out=n)
-    n += a[2]
+    n += a3
     np.tanh(n, out=n)
     np.subtract(h, n, out=h_after)
     h_after *= z
@@ -73,7 +80,7 @@ def gates_in_place(a: Any, r: Any, h: Any) -> tuple | None:
     h_after = np.empty_like(h, order="C")
     gates = np.empty_like(h, order="C", shape=(4, *h.shape))
     with np.errstate(over="ignore"):
-        _step(by_gate(a, 3), by_gate(r, 3), h, gates, h_after)
+        _step(_parts(a), _parts(r), h, gates, h_after)
     return rounded((h_after, gates), dtype)
 
 
@@ -103,12 +110,13 @@ def scan_in_place(
     bias = None if b is None else array_module(b).ascontiguousarray(beside_rows(b))
     steps = StepsInPlace(a, w, (h,), live, reverse, gates=4)
     r = steps.r
-    added, parts = by_gate(steps.a, 3).swapaxes(0, 1), by_gate(r, 3)
+    (a12, a3), parts = _parts(steps.a), _parts(r)
+    a12 = a12.swapaxes(0, 1)
     with np.errstate(over="ignore"):
         for t, (h,), gates, (h_after,) in steps:
             if bias is not None:
                 r += bias
-            _step(added[t], parts, h, gates, h_after)
+            _step((a12[t], a3[t]), parts, h, gates, h_after)
     return rounded(steps.results(), dtype)
 
 
@@ -133,7 +141,7 @@ def _back_through_time(
     gr = array_module(w).empty((*before.shape[:-1], 3 * shape[-1]), w.dtype)
     ga, through = np.empty_like(gr), np.empty_like(before[0])
     of_r, of_a = (by_gate(x, 3).swapaxes(0, 1) for x in (gr, ga))
-    product = product_with(w, through)
+    of_a3, update, product = of_a[:, 2], gates[:, 1], product_with(w, through)
 
     def fill(span: slice, slopes: Any) -> None:
         _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
@@ -142,8 +150,8 @@ def _back_through_time(
     for t, slopes in steps_back_in_place(fill, 4, (ghs,), states, lives, reverse):
         (gh,) = states
         np.multiply(slopes[:3], gh, out=of_r[t])
-        np.multiply(slopes[3], gh, out=of_a[t, 2])
-        gh *= gates[t, 1]
+        np.multiply(slopes[3], gh, out=of_a3[t])
+        gh *= update[t]
         product(gr[t], through)
         gh += through
     of_a[:, :2] = of_r[:, :2]

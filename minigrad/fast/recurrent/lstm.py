@@ -28,15 +28,22 @@ from .steps import (
 )
 
 
-def _step(parts: Any, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:
-    """Fill gates (5, …, H), c' and h' from z by gates (4, …, H) and c."""
+def _parts(z: Any) -> tuple[Any, Any, Any]:
+    """Of z the parts of i and f, of g, and of o: views, made once for all steps."""
+    parts = by_gate(z, 4)
+    return parts[:2], parts[2], parts[3]
+
+
+def _step(parts: tuple, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:
+    """Fill gates (5, …, H), c' and h' from the parts of z, and c."""
+    zif, zg, zo = parts
     s, i, f, o, g, t = gates[:3], *gates
-    np.negative(parts[:2], out=s[:2])
-    np.negative(parts[3], out=o)
+    np.negative(zif, out=s[:2])
+    np.negative(zo, out=o)
     np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
     s += 1
     np.divide(1, s, out=s)
-    np.tanh(parts[2], out=g)
+    np.tanh(zg, out=g)
     np.multiply(f, c, out=c_after)
     np.multiply(i, g, out=t)
     c_after += t
@@ -77,7 +84,7 @@ def gates_in_place(z: Any, c: Any) -> tuple | None:
     h_after, c_after = (np.empty_like(c, order="C") for _ in range(2))
     gates = np.empty_like(c, order="C", shape=(5, *c.shape))
     with np.errstate(over="ignore"):
-        _step(by_gate(z, 4), c, gates, c_after, h_after)
+        _step(_parts(z), c, gates, c_after, h_after)
     return rounded((h_after, c_after, gates), dtype)
 
 
@@ -104,7 +111,7 @@ def scan_in_place(
     dtype, a, w, h, c = widened(a, w, h, c)
     steps = StepsInPlace(a, w, (h, c), live, reverse, gates=5)
     z = steps.r
-    parts = by_gate(z, 4)
+    parts = _parts(z)
     with np.errstate(over="ignore"):
         for t, (_, c), gates, (h_after, c_after) in steps:
             z += steps.a[t]
@@ -136,6 +143,7 @@ def _back_through_time(
     )
     ga = xp.empty((*before.shape[:-1], 4 * shape[-1]), w.dtype)
     gz, product = by_gate(ga, 4).swapaxes(0, 1), product_with(w, before[0])
+    forget = gates[:, 1]
 
     def fill(span: slice, slopes: Any) -> None:
         _slopes(gates[span].swapaxes(0, 1), before[span], slopes)
@@ -144,7 +152,7 @@ def _back_through_time(
     lives = lives_of(live, len(before))
     for t, slopes in steps_back_in_place(fill, 5, (ghs, gcs), states, lives, reverse):
         gh, gc = states
-        _pull(slopes, gates[t, 1], gh, gc, gz[t])
+        _pull(slopes, forget[t], gh, gc, gz[t])
         product(ga[t], gh)
     gh, gc = states
     return ga.reshape((*shape[:-1], ga.shape[-1])), gh.reshape(shape[1:]), gc.reshape(shape[1:])
