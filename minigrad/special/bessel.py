@@ -79,6 +79,9 @@ def _forward(family: str) -> Callable:
         ):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
             return -y if order % 2 and family[0] in "jy" else y
+        if order < 0 and family == "y" and order % 1 == 0.5:  # Y₋ₙ₋½ = (−1)ⁿ Jₙ₊½
+            y = special_function("jv")(-order, x)
+            return -y if (-order - 0.5) % 2 else y
         is_complex = x.dtype.kind == "c"
         if is_complex and family == "ie":
             raise TypeError(
@@ -88,12 +91,16 @@ def _forward(family: str) -> Callable:
         if order in special and not is_complex:  # those are of real numbers alone
             return special[int(order)](x)
         y = general(order, x)
+        if family[0] not in "ik" or is_complex:
+            return y
         lost = np.isnan(y) & ~np.isnan(x)
-        if family[0] not in "ik" or is_complex or not lost.any():
+        if family[0] == "i":
+            lost |= (y == 0) & (x != 0)
+        if not lost.any():
             return y
         size = np.abs(x) if family[0] == "i" and float(order).is_integer() else x
-        if family[0] == "i":  # SciPy gives up for subnormal x, where the first term is all there is
-            tiny = lost & (np.abs(x) <= 1e-300) & (size >= 0)
+        if family[0] == "i":  # SciPy gives up for small x, where the first term is all there is
+            tiny = lost & (np.abs(x) <= 1e-20) & (size >= 0)
             with np.errstate(divide="ignore"):
                 first = np.power(0.5 * np.where(tiny, size, 1), order) / _gamma(float(order + 1))
             y = np.where(tiny, first, y)

@@ -72,7 +72,7 @@ kl_terms = elementwise(  # kl_div is the loss
 huber_function = elementwise(  # huber is the loss
     lambda delta, r: of_several("huber", delta, r),
     name="huber_function",
-    ddelta=lambda delta, r: keep(np.abs(r) - delta, np.abs(r) > delta),
+    ddelta=lambda delta, r: keep(np.abs(r) - delta, ~(np.abs(r) <= delta)),
     dr=lambda delta, r: np.where(np.abs(r) > delta, np.copysign(delta, r), r),
     doc="""y = r²/2 for |r| ≤ δ, δ |r| − δ²/2 beyond ;  ∂y/∂r = r, ±δ, ∂y/∂δ = max(|r| − δ, 0)
 

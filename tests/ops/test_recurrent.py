@@ -1,5 +1,6 @@
 """Gates and whole sequences of recurrent networks as single ops, beside the same made of ops."""
 
+import math
 import warnings
 
 import numpy as np
@@ -332,3 +333,11 @@ def test_slices_share_one_gradient_and_one_that_is_not_used_has_zeros():
 def test_a_wrong_call_says_what_is_needed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_nan_before_relu_has_a_part_in_its_state_and_so_in_the_gradient():
+    a = mg.tensor([[[math.nan]]], requires_grad=True)
+    (h,) = op.rnn_scan(a, mg.tensor([[1.0]]), mg.tensor([[1.0]]), relu=True)
+    h.backward(mg.tensor([[[1.0]]]))
+    assert math.isnan(h.item())
+    assert a.grad.item() == 1

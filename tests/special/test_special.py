@@ -1,5 +1,6 @@
 """mg.special, and SciPy's ufuncs on tensors."""
 
+import math
 import pickle
 import warnings
 
@@ -268,3 +269,23 @@ def test_bins_that_are_empty_in_both_histograms_leave_no_nan_in_the_gradient(nam
     of_filled = mg.grad(getattr(mg.special, name)(a[1:], b[1:]).sum(), [a, b])
     assert [g[0].item() for g in of_bins] == [0.0, of_b]
     assert [g[1:].tolist() for g in of_bins] == [g[1:].tolist() for g in of_filled]
+
+
+@pytest.mark.parametrize("order", [0.5, 2.5, 3, 7])
+@pytest.mark.parametrize("of", [mg.special.iv, mg.special.ive])
+def test_a_bessel_function_of_a_small_number_is_its_first_term(of, order):
+    x = 10.0 ** (-200 / order)
+    first = (x / 2) ** order / math.gamma(order + 1)
+    np.testing.assert_allclose(of(order, x).item(), first, 1e-12)  # SciPy's ive is 1e-13 off here
+
+
+def test_y_of_an_order_that_is_half_a_number_below_zero_has_a_slope_at_small_numbers():
+    x = mg.tensor(2.0**-800, requires_grad=True)
+    mg.special.yv(-0.5, x).backward()
+    np.testing.assert_allclose(x.grad.item(), math.sqrt(1 / (2 * math.pi * 2.0**-800)), 1e-14)
+
+
+def test_a_huber_delta_of_nan_shows_in_its_own_gradient():
+    delta = mg.tensor(math.nan, requires_grad=True)
+    mg.special.huber(delta, 2.0).backward()
+    assert math.isnan(delta.grad.item())

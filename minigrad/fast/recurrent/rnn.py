@@ -63,7 +63,7 @@ def scan_gradients(g, y, w, h, live, needs, relu, reverse):
 def _back_through_time(ghs: Any, hs: Any, w: Any, live: Any, relu: bool, reverse: bool) -> tuple:
     """(ga, gh) of arrays."""
     shape, length = hs.shape, len(hs)
-    ga = np.greater(hs, 0).astype(w.dtype) if relu else np.subtract(1, hs * hs)
+    ga = (~(hs <= 0)).astype(w.dtype) if relu else np.subtract(1, hs * hs)
     ghs, rows, live = as_rows(w, (ghs, 1), (ga, 1), (live, 1))
     gh, lives = np.zeros_like(rows[0]), lives_of(live, length)
     product = product_with(w, gh)

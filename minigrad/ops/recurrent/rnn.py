@@ -33,8 +33,8 @@ def rnn_scan(a, w, h, live: Any = None, *, relu=False, reverse=False):
 
     a (T, …, N, H), w (H, H), or one for each of a's axes …, (…, H, H); h (…, N, H), real ->
     h (T, …, N, H). live (T, …, N, 1), boolean: where it is False a row keeps its h. reverse takes
-    the last step first. With gz = gh' (1 − h'²), or gh' where h' > 0, gh = gz w, and gw = Σ gzᵀ h
-    over all steps.
+    the last step first. With gz = gh' (1 − h'²), or gh' where h' is not 0, gh = gz w, and
+    gw = Σ gzᵀ h over all steps.
     """
     check_scan(1, a, w, live, h=h)
     dtype, a, w, h = widened(a, w, h)
@@ -55,7 +55,7 @@ def rnn_scan_gradients(g, y, w, h, live, needs, relu, reverse):
 
     def pull(t: int, gh: Any) -> tuple:
         h = each_h[t]
-        gz = keep(gh, h > 0) if relu else gh * (1 - h * h)
+        gz = keep(gh, ~(h <= 0)) if relu else gh * (1 - h * h)
         return (gz,), (gz @ w,)
 
     (ga,), (gh,) = walk_back(pull, (ghs,), length, live, reverse)
@@ -71,7 +71,7 @@ def rnn_scan_tangents(w, h, live, y, a_t, w_t, h_t, relu, reverse):
 
     def step(t: int, h_t: Any) -> tuple:
         z_t = plus(moved[t], None if h_t is None else h_t @ across)
-        return (keep(z_t, hs[t] > 0) if relu else z_t * (1 - hs[t] * hs[t]),)
+        return (keep(z_t, op.logical_not(hs[t] <= 0)) if relu else z_t * (1 - hs[t] * hs[t]),)
 
     return walk(step, (h_t,), length, live, reverse)
 

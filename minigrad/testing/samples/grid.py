@@ -146,7 +146,7 @@ register_op(
         ((1, 1, 3, 4), (1, 2), {"mode": "bicubic"}),
         ((1, 1, 3, 3), (1, 2), {"mode": "bicubic", "padding_mode": "reflection"}),
         ((1, 1, 2, 3, 2), (1, 2, 1), {}),
-        ((1, 2, 3, 2), (2, 3), {"mode": "nearest", "padding_mode": "border"}),
+        ((1, 2, 3, 3), (2, 3), {"mode": "nearest", "padding_mode": "border"}),
         ((1, 1, 3, 1), (2, 3), {"padding_mode": "reflection", "align_corners": True}),
         ((1, 1, 1, 3), (2, 3), {"mode": "bicubic", "padding_mode": "border"}),
         ((1, 1, 1, 4), (2, 2), {}),

@@ -10,6 +10,7 @@ from .forms import COMPLEX, REAL, distinct, near_one, normal
 from .order import WEIGHTED
 
 NAN = np.nan
+_NOTHING_ELSE = "a NaN is passed over, also where there is nothing else and the result is NaN"
 
 
 def with_holes(forms, make=distinct):
@@ -86,6 +87,7 @@ def register(name, forms, make=distinct, **options):
         with_holes(forms, make),
         call=_call(name),
         points=[_masked(point) for point in points],
+        nan_hidden=_NOTHING_ELSE,
         **{"dtypes": REAL, "reference": _reference(getattr(np, name)), **options},
     )
 

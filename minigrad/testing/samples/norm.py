@@ -164,6 +164,7 @@ register_op(
         )
     ],
 )
+_LARGEST = "beside an entry of 1e22 the others of its row are roundings of that one"
 _STATISTICS = "the samples make mean and rstd without scaling; standardize itself is checked"
 register_op(
     "standardize_dx",
@@ -175,7 +176,7 @@ register_op(
     large=of_several([((x, x, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)]),
     call=_call_dx,
     reference=_standardize_dx,
-    skips={"K31": _STATISTICS},
+    skips={"K31": _STATISTICS, "K29": _LARGEST},
     dtypes=REAL,
     errors=[
         _refused("weight", (X, X, np.ones(3)), UNLIKE),

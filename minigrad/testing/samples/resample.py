@@ -184,6 +184,7 @@ register_op(
             ),
         ]
     ),
+    nan_hidden="an entry read with a weight of 0 shows its NaN, as in PyTorch",
     reference=_upsample,
     dtypes=REAL,
     points=[
