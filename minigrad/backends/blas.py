@@ -16,10 +16,9 @@ from .leaving import contextmanager, ended_by
 from .locks import Lock
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
-# A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
-# takes a core from the threads that share a convolution. Below MIDDLE multiplications it would gain
-# 30 µs at most: a convnet's step took 38 ms with its last layer, of 1.3 million, on two threads,
-# and 29 on one. Below FEW there is one thread anyway, and asking for it costs 3 to 4 µs.
+# A product on two threads of BLAS leaves the second one spinning for long after it (OpenBLAS), and
+# that takes a core from the threads that share a convolution. Below MIDDLE multiplications the
+# second thread gains less than that. Below FEW there is one thread anyway.
 MIDDLE = 3 << 20
 
 _lock = Lock()

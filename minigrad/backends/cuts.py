@@ -12,8 +12,8 @@ from .caches import cached
 from .leaving import left_always
 
 # NumPy 2.3 and later copies an operand that is broadcast, and what it meets, through a buffer of
-# 8,192 elements, also where rows are long enough to be taken as they lie: then x − mean of the rows
-# costs 0.27 ns an element, with a buffer that a row does not fit into 0.12.
+# 8,192 elements, also where rows are long enough to be taken as they lie: a buffer that a row does
+# not fit into is passed by.
 BUFFER = 512
 FOLDED = 2048  # entries of the runs that short rows are taken together to
 FEW_ROWS = 4  # from this many rows on it pays to copy what is the same in all of them

@@ -137,7 +137,7 @@ def device_of(x: Any) -> str:
 
 
 def is_contiguous(x: Any) -> bool:
-    """x.flags.c_contiguous, for which CuPy would make an object of Python's (0.6 µs)."""
+    """x.flags.c_contiguous, for which CuPy would make an object of Python's."""
     try:
         return x._c_contiguous
     except AttributeError:  # no array of CuPy's

@@ -185,7 +185,7 @@ class Crew:
         }  # fmt: skip
         if not self.processes:
             return ThreadPoolExecutor(thread_name_prefix=f"loader-{i}", **options)
-        import multiprocessing  # here, since it takes 10 ms to import
+        import multiprocessing  # here, since few need it and its import is long
         from concurrent.futures import ProcessPoolExecutor
 
         _wait_at_exit()

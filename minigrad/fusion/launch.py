@@ -28,7 +28,7 @@ def compiled(xp: Any, source: str) -> Any:
 def whole_numbers(xp: Any, values: Sequence[int]) -> tuple:
     """Sizes as arguments of a kernel (long long), ready to be passed at every launch.
 
-    Of a Python int CuPy makes a scalar of NumPy's and asks that for its address: 2 µs each time.
+    Of a Python int CuPy makes a scalar of NumPy's each time, and asks that for its address.
     """
     ready = getattr(getattr(xp.cuda, "function", None), "CIntptr", int)
     return tuple([ready(n) for n in values])

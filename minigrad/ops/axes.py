@@ -129,7 +129,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that `axis` (None, an int, a tuple) means, counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    if type(axis) is int and -ndim <= axis < ndim:  # by far the most frequent; NumPy's takes 2 µs
+    if type(axis) is int and -ndim <= axis < ndim:  # by far the most frequent
         return (axis % ndim,)
     if ndim == 0 and axis in (0, -1):  # NumPy's reductions take these for a 0-d array
         return ()

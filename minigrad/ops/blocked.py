@@ -13,23 +13,20 @@ from ..backends.cuts import Cut, along_memory, in_rows
 from ..backends.pool import get_num_threads, share, sharing
 from ..engine import modes
 
-# Elements in a block: 1 MB of float32. Milliseconds of layer_norm of 2,000×2,000, forward: on
-# 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy
-# releases the interpreter lock in every call, and a thread that waits for the lock wakes too late
-# for calls of a few microseconds, so that threads take turns. Larger blocks need more scratch.
+# Elements in a block: 1 MB of float32. NumPy releases the interpreter lock in every call, and a
+# thread that waits for the lock wakes too late for short calls, so that in small blocks threads
+# take turns. Larger blocks need more scratch.
 BLOCK = 1 << 18
 
-# Elements from which a single ufunc is worth dividing. Milliseconds of g (1 − y²) in
-# float32, whole and in blocks on two threads: 2^19 0.14 and 0.15, 2^20 0.37 and 0.34, 2^21 0.98 and
-# 0.90, 2^22 2.2 and 1.1, 2^23 5.9 and 2.7; of tanh at 2^23 3.0 and 1.7, of a product 3.3 and 2.7.
-# A rule that does not end in a product is copied into place: relu's at 2^20 0.65 and 0.87.
+# Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
+# does not end in a product is copied into place, and pays later.
 LARGE = 1 << 21
 
 # Elements from which memory orders are compared. NumPy walks arrays of different orders with
-# strides, 2.5 ns an element; copying one into the other's order first takes 0.6 to 0.8.
+# strides, which takes longer than to copy one into the other's order first.
 NOTABLE = 1 << 16
 
-# Elements from which it pays to look for rows where arrays are broadcast, which takes 25 µs.
+# Elements from which it pays to look for rows where arrays are broadcast.
 BROADCAST = 1 << 19
 
 _alike: list[Callable[[tuple], tuple]] = []  # what lays arrays alike: see `lay_alike_by`

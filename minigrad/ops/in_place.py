@@ -1,7 +1,7 @@
 """Elementwise functions of large arrays computed in place, block by block, in scratch memory.
 
 A NumPy expression makes a new array at every step. Six arrays of a million elements are more than
-the cache holds, and a step that takes 0.05 ms in place takes 0.2 ms on fresh memory. So a function
+the cache holds, and a step takes several times as long on fresh memory as in place. So a function
 of many steps is written twice: as an expression (`words`), which serves every device, transform and
 symbol, and as a `fill` for NumPy's arrays.
 """

@@ -109,9 +109,7 @@ def _are_numpys(a, b):
 
 
 def _outer(a, b):
-    """a bᵀ of two vectors of NumPy's. As a product of matrices it takes BLAS 1.1 ms for 1,000 each,
-    so 0.1, or 0.27 by way of NumPy's buffer.
-    """
+    """a bᵀ of two vectors of NumPy's: BLAS would pack them as the matrices of a product first."""
     with small_buffer() if len(b) > BUFFER else nullcontext():
         return a[:, None] * b
 
@@ -120,7 +118,7 @@ def _times(a, b):
     """a b for matrices; on NumPy's arrays its own product, except for 16-bit floats.
 
     `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up the loop
-    for these dtypes: 1.0 µs instead of 1.7 for 32×32, and 1.5 instead of 2.4 with a transpose.
+    for these dtypes.
     """
     plain = type(a) is _ndarray is type(b) and a.itemsize != 2 != b.itemsize
     return _dot(a, b) if plain else matmul(a, b)
@@ -145,7 +143,7 @@ LARGE_RESULT = 1 << 16  # elements from which the zeros cost more than a ufunc's
 def _dot(a, b):
     """a b for NumPy's matrices, on one thread of BLAS if they are of middling size.
 
-    `dot` fills its result with zeros before BLAS does, which is 20 of 420 µs for 256×64×784.
+    `dot` fills its result with zeros before BLAS does.
     """
     multiplications = a.size * b.shape[1]
     if multiplications <= blas.FEW:
@@ -209,9 +207,8 @@ LEAST_FEW = 1 << 18
 def _has_few_rows(x, w):
     """Whether BLAS takes less time for w xᵀ than for x wᵀ.
 
-    OpenBLAS needs 129 µs for 8 rows of 784 times a (256, 784), the other way round 67; for 32 rows
-    218 and 150, for 64 rows 335 and 287. With fewer outputs than rows it takes up to 1.6 times as
-    long, and in float64 there is little difference.
+    OpenBLAS takes up to half the time the other way round, and longer with fewer outputs than rows;
+    in float64 there is little difference.
     """
     if type(x) is not np.ndarray or type(w) is not np.ndarray:
         return False
@@ -277,7 +274,7 @@ def linear_dw(g, x):
 
 @linear.vjp("b")
 def linear_db(g):
-    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, whose way there takes 3 µs
+    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, without its questions
         rows = _rows(g)
         return sum_of_rows(rows) if folds(rows) else np.add.reduce(rows)
     return op.sum(g, axis=tuple(range(g.ndim - 1)))

@@ -3,7 +3,7 @@
 `columns` copies every window of an image, so that a convolution becomes one matrix product; `fold`
 is its transpose and adds the copies back into the image. Both go axis by axis: 3 × 3 windows are
 windows of 3 along the rows of windows of 3 along the columns. Each step then moves long contiguous
-runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 times as long).
+runs, where copying 3 × 3 windows at once would move short ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -134,7 +134,7 @@ def _named(op: str, padding: str, kernel: tuple, stride: tuple, dilation: tuple)
 def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
     """An int, or one int for each axis, as a tuple of ints."""
     if _plain(value) and len(value) == axes and min(value) >= least:
-        return value  # so layers give it: without NumPy's questions, which take 3 µs
+        return value  # so layers give it: NumPy is not asked
     values = (value,) * axes if _ndim(value) == 0 else tuple(value)
     whole = all(isinstance(v, int | np.integer) and v >= least for v in values)
     if len(values) != axes or not whole:

@@ -3,7 +3,7 @@
 Operators and methods keep ndarray's positional signatures; a few of PyTorch's names exist besides
 them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
 engine/registry.py says why. They call `apply`, the op's fast call: calling the op itself
-would do the same, but CPython calls an object with __call__ 0.1 µs slower than a function.
+would do the same, but CPython calls a function sooner than an object with __call__.
 """
 
 from typing import Any

@@ -7,8 +7,7 @@ are copied along all axes but the last, as whole rows of that one, and multiplie
     y[tile, :] = Σ_k x[tile + k, :] B_k
 
 Most of the multiplications are by zero, and still one matrix product takes less time than a pass
-over the array for each kernel position: 32×64×16×16 by 3 × 3 2.9 → 1.3 ms on one
-thread, 16×256×14×14 by 5 × 5 13 → 3.3, 8×384×14×14 by 7 × 7 19.5 → 3.6.
+over the array for each kernel position.
 
 0 · ∞ is NaN and would spread over a tile: images that are not finite are left to depthwise.py.
 """
@@ -30,17 +29,12 @@ TILE = 16  # results of a row at a time: more are more multiplications by zero, 
 LEAST = 1 << 14  # results from which it pays
 
 # The longest rows of results for which it pays, where the kernel has few places; with more it pays
-# for any. 3 × 3 on one thread and two, ms by passes over shifted images and here: value of
-# 32×64×7×7 0.88, 1.03 and 0.43, 0.45, of 16×64×20×20 2.2, 1.3 and 1.7, 1.2, of 16×96×24×24 3.1, 2.1
-# and 3.4, 2.4; gradient in x of 16×64×28×28 3.3, 2.1 and 3.2, 2.1.
+# for any.
 FEW_PLACES, LONGEST, LONGEST_OF_GRADIENT = 16, 20, 32
 
 
 def _longest_of_weight(places: int) -> int:
-    """The same for the weights' gradient, by the places of the kernel. 3 × 3 of 16×64×14×14 0.68,
-    0.65 and 0.66, 0.68, of 32×128×14×14 2.2, 1.3 and 2.8, 2.0; 5 × 5 of 32×64×16×16 3.2, 1.9 and
-    2.7, 2.0, of 16×64×20×20 2.4, 1.4 and 2.8, 1.7; 7 × 7 of 16×64×28×28 8.5, 8.1 and 8.3, 5.1.
-    """
+    """The same for the weights' gradient, by the places of the kernel."""
     return 10 if places < FEW_PLACES else 16 if places < 49 else 32
 
 

@@ -1,7 +1,6 @@
 """Pooling by windows that are the whole image, or tile it in long rows, as a reduction.
 
-The windows are then axes of a view. One NumPy call for each position of a window takes much longer:
-the gradient of avg_pool2d over whole images of 56 × 56 took 77 ms that way, and takes 0.6 ms here.
+The windows are then axes of a view. One NumPy call for each position of a window takes much longer.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """The gradient of max pooling by tiles, of images that lie places first (ops/image_layout.py).
 
 The places of a tile are axes of a view there, whose inner runs are long: what is done for one
-place after the other elsewhere is one call for all. Of 32×32×32×32 by 2×2 on two threads 0.53 →
-0.30 ms.
+place after the other elsewhere is one call for all.
 """
 
 from itertools import product

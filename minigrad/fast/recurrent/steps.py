@@ -110,8 +110,7 @@ def lives_of(live: Any, count: int) -> list:
     return [None if all_live else x for all_live, x in zip(whole, live, strict=True)]
 
 
-# Elements of the state times steps. A backward of 50 steps of 16 × 64 takes 0.93 ms with 2^13, 0.84
-# with 2^14, 0.81 with 2^16.
+# Elements of the state times steps: as many as the cache holds.
 _TOGETHER = 1 << 15
 
 
@@ -131,9 +130,8 @@ def runs(order: range, count: int) -> list[range]:
 def product_with(w: Any, states: Any) -> Callable:
     """product(x, y): y = x w, for x with as many rows as the states, in each of the steps.
 
-    For one matrix by `dot`, which is not a ufunc and so begins sooner (0.5 of 5.6 µs for 16 × 64 by
-    64 × 256), or in blocks that BLAS takes as they lie (16 × 128 by 128 × 512 32 → 19 µs). Only
-    where `products_alone` holds.
+    For one matrix by `dot`, which is not a ufunc and so begins sooner, or in blocks that BLAS takes
+    as they lie. Only where `products_alone` holds.
     """
     if w.ndim > 2:
         return lambda x, y: np.matmul(x, w, out=y)

@@ -2,10 +2,8 @@
 
 A key (the index in x[key]) is turned into one flat row number for each value read; then values
 with the same number are added up. No loop over elements, and not `np.add.at` on rows either.
-Measured on two cores, float32, 8,192 rows of 64 into 50,000 rows: np.add.at 4.6 ms, argsort with
-np.add.reduceat 3.7, np.bincount over flattened places 3.7, a sparse product 0.27. For 1,000,000
-single numbers into 1,000,000 places: np.add.at 2.3 ms, bincount 9.3, a sparse product 3.6, sorting
-142. So: np.add.at on flat places for single numbers, a sparse product for rows.
+The quickest of five ways are taken (benchmarks/NOTES.md): np.add.at on flat places for single
+numbers, a sparse product for rows.
 """
 
 from math import prod
@@ -229,8 +227,7 @@ class _Along:
     """The flat places in an array of `shape` that an index along `axis` names, in blocks.
 
     A block of them stays in cache between the look at its bounds, the sum that makes it and its
-    use. A read of 1,000 × 1,000 float32 and its gradient take 5.5 ms along axis 0 in place of 9.5;
-    along axis 1 4.5 ms as without blocks, but no 8 MB of places.
+    use, and all of them never lie in memory.
     """
 
     BLOCK = 1 << 15  # places

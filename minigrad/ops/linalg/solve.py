@@ -94,7 +94,7 @@ def triangular_solve(a, b, lower=False, unit_diagonal=False):
 def _substitute(a, b, lower, unit_diagonal):
     """SciPy for one matrix or for large ones, else NumPy's solver on the whole stack.
 
-    SciPy goes through a stack in Python: 5 µs a matrix, slower than NumPy's elimination of a
+    SciPy goes through a stack in Python, which is slower than NumPy's elimination of a
     triangle below n = 32, which skips nothing but loops in C. Without SciPy NumPy does it all.
     """
     n, k = b.shape[-2:]

@@ -26,7 +26,7 @@ def sum(x, axis=None, dtype=None, keepdims=False):
         return y.reshape((1, -1, *(1,) * (x.ndim - 2))) if keepdims else y
     if dtype is None and x.dtype.itemsize != 2:
         y = _sum_of_rows(x, axis, keepdims) if x.size >= FEW else None
-        # np.sum asks around for 1 µs, then calls this
+        # np.sum asks around first, then calls this
         return x.sum(axis, None, None, keepdims) if y is None else y
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
 
