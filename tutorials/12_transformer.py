@@ -33,7 +33,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import data, nn, optim
-from minigrad.ops.attention import words
+from minigrad.ops.attention import composed
 
 mg.show_versions()
 mg.manual_seed(0)
@@ -102,12 +102,13 @@ for name, value in baselines.items():
 #
 # *Causal*: position $i$ may look at the positions $0 \dots i$ only, for what comes later is what it
 # has to guess. The scores of later positions become $-\infty$, and $e^{-\infty} = 0$. In minigrad's
-# source, in the words of other ops (a layer without masks of its own takes both steps as one op,
-# `self_attention`, which writes its products where they are read):
+# source, made of other ops (a layer without masks of its own takes both steps as one op,
+# `self_attention`):
 
 # %%
-print(inspect.getsource(words.probabilities))
-print(inspect.getsource(words.visible))
+print(inspect.getsource(composed.scores))
+print(inspect.getsource(composed.probabilities))
+print(inspect.getsource(composed.visible))
 
 # %% [markdown]
 # A **block** is attention, then a small network at each position, both *added* to what was there,
