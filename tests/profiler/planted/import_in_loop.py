@@ -11,9 +11,9 @@ x = mg.tensor(np.random.default_rng(0).random((64, 32), dtype=np.float32))
 
 
 def scored(y):
-    import unittest.mock  # cause: with asyncio and more than fifty other modules
+    import scipy.stats  # cause: with some hundred other modules
 
-    return unittest.mock.sentinel.DEFAULT is not y
+    return scipy.stats.norm is not y
 
 
 for _ in range(10):

@@ -11,8 +11,8 @@ mg.manual_seed(0)
 
 class Metric:
     def update(self, prediction, target):
-        module = importlib.import_module("unittest.mock")  # cause
-        return module.sentinel.DEFAULT is None or float(np.abs(prediction - target).mean())
+        module = importlib.import_module("scipy.stats")  # cause
+        return module.norm is None or float(np.abs(prediction - target).mean())
 
 
 model, metric = mg.nn.Linear(16, 1), Metric()
