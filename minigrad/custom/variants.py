@@ -8,7 +8,9 @@ An op keeps one ordered list of them, users' own first. A call asks each that su
 size; the first that does not return None has computed it, and else the op's own form does, the
 reference. Derivative rules stay as they are: they are array expressions that run on every device.
 
-An op without variants pays nothing for this: its `forward` is the reference itself.
+An op without variants pays nothing for this: its `forward` is the reference itself. A look-up takes
+longer than a sum of few numbers, so a variant may also be for "any" device and every call. It runs
+in the reference's place, behind all others; where it is the only one, it is the op's `forward`.
 """
 
 import weakref
@@ -22,6 +24,7 @@ from ..backends.device import DeviceError, device_of
 from ..errors import ImplementationError
 
 _ndarray = np.ndarray
+ANY = "any"
 # The variants that have computed a call, and of which op: a profile looks at these alone.
 called: weakref.WeakKeyDictionary["Variant", str] = weakref.WeakKeyDictionary()
 
@@ -30,7 +33,7 @@ class Variant:
     """One form of an op's forward.
 
     fn        takes the op's own arrays and parameters; returns its result and residuals, or None
-    on        "cpu", "cuda" or "cuda:1"
+    on        "cpu", "cuda" or "cuda:1"; "any": in the reference's place, for all that this takes
     when      when(*arrays, **params) says whether fn is asked; None: always
     least     elements that one of the arrays must have
     name      what lists and profiles call it
@@ -55,7 +58,7 @@ class Variant:
 
     def serves(self, device: str) -> bool:
         """Whether it is for this device: one "on cuda" is for every GPU."""
-        return self.on in (device, device.partition(":")[0])
+        return self.on in (ANY, device, device.partition(":")[0])
 
 
 class Variants:
@@ -159,22 +162,24 @@ def _arrays_among(values: Any) -> list:
 
 
 def listed(op: Any) -> tuple[Variant, ...]:
-    """An op's variants in their order; none where its forward is its reference."""
-    forward = getattr(op, "forward", None)
-    return forward.listed if isinstance(forward, Variants) else ()
+    """An op's variants in their order."""
+    return getattr(op, "_variants", ())
 
 
 def change(op: Any, variants: tuple[Variant, ...]) -> None:
     """Give an op this list of variants; with an empty one its forward is its reference again."""
-    plain = not variants and op.reference is not None
-    op._set_forward(op.reference if plain else Variants(op.name, op.reference, variants))
+    asked = tuple([v for v in variants if v.on != ANY])
+    last = next((v.fn for v in variants if v.on == ANY), op.reference)
+    op._variants = variants
+    op._set_forward(Variants(op.name, last, asked) if asked or last is None else last)
 
 
 def add(op: Any, variant: Variant) -> None:
     """Put a variant in front of the others, but behind users' own if it is none of these."""
     before = listed(op)
     users = 0 if variant.origin else sum([v.origin is not None for v in before])
-    change(op, (*before[:users], variant, *before[users:]))
+    at = len(before) if variant.on == ANY else users
+    change(op, (*before[:at], variant, *before[at:]))
 
 
 def remove(op: Any, variant: Variant) -> None:

@@ -69,6 +69,21 @@ def test_a_user_s_variant_stands_before_those_of_the_library(doubled):
     assert [v.name for v in doubled.variants][1] == "the library's"
 
 
+def test_a_variant_for_any_device_is_the_forward_itself_until_another_stands_before_it(doubled):
+    from minigrad.custom.variants import ANY, Variant, add, remove
+
+    form = Variant(marked(10), ANY)
+    add(doubled, form)
+    assert doubled.forward is form.fn and doubled.variants == (form,)
+    first = doubled.variant(marked(20), least=2)
+    assert ran(doubled, mg.ones(2)) == [22, 22] and ran(doubled, ONE) == [12]
+    assert doubled.variants[1] is form
+    doubled.remove_variant(first)
+    assert doubled.forward is form.fn
+    remove(doubled, form)
+    assert doubled.forward is doubled.reference
+
+
 def test_variants_of_another_device_are_not_asked(doubled):
     doubled.variant(marked(10), on="cuda")
     assert ran(doubled, ONE) == [2]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import finfo
-from ...custom.variants import Variant, Variants
+from ...custom.variants import ANY, Variant, Variants
 from ...engine import backward
 from ...engine.primitive import Primitive
 from ...tensor_api.tensor import Tensor
@@ -87,7 +87,7 @@ def parities(spec: OpSpec, context: Context, but: tuple[Variant, ...] = ()) -> I
 
 def _parity(spec: OpSpec, op: Primitive, variant: Variant, context: Context) -> Parity:
     found, xp = Parity(op.name, variant.name, variant.on), np
-    if variant.on != "cpu":
+    if variant.on not in ("cpu", ANY):
         xp = gpu_module()
         if xp is None:
             found.unreached = "no GPU here"
