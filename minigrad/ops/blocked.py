@@ -4,6 +4,7 @@ NumPy computes an elementwise function on one core, and intermediate results of 
 large as the array. In blocks all cores help, and intermediate results stay in the cache.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,7 @@ import numpy as np
 from ..backends.cuts import Cut, along_memory, in_rows
 from ..backends.pool import get_num_threads, share, sharing
 from ..engine import modes
-
-# Elements in a block: 1 MB of float32. NumPy releases the interpreter lock in every call, and a
-# thread that waits for the lock wakes too late for short calls, so that in small blocks threads
-# take turns. Larger blocks need more scratch.
-BLOCK = 1 << 18
+from .blocks import BLOCK
 
 # Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
 # does not end in a product is copied into place, and pays later.
@@ -121,6 +118,20 @@ def in_blocks(ufunc: np.ufunc) -> Callable:
         ufunc(*xs, out=ys[0])
 
     return lambda *arrays, **params: piecewise(ufunc, arrays, params, fill)
+
+
+def blockwise(forward: Callable) -> Callable:
+    """An elementwise forward of one array: a large one in blocks, on all threads.
+
+    Intermediate results then have the size of a block, not of x. It may return a tuple
+    of arrays.
+    """
+
+    @functools.wraps(forward)
+    def in_pieces(x: Any, *args: Any, **params: Any) -> Any:
+        return piecewise(forward, (x, *args), params, least=2 * BLOCK)
+
+    return in_pieces
 
 
 def axes_of(x: Any) -> int:

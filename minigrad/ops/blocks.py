@@ -4,7 +4,6 @@ A chain of NumPy calls over a large array moves it through memory once a call. R
 after the other it finds its data in the cache; and blocks are what threads can share.
 """
 
-import functools
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +17,11 @@ from ..backends.caches import report
 from ..backends.cuts import BUFFER, memory_order, small_buffer, spans
 from ..backends.device import array_module
 from ..backends.pool import share
-from .blocked import BLOCK, piecewise
+
+# Elements in a block: 1 MB of float32. NumPy releases the interpreter lock in every call, and a
+# thread that waits for the lock wakes too late for short calls, so that in small blocks threads
+# take turns. Larger blocks need more scratch.
+BLOCK = 1 << 18
 
 WHOLE = (...,)  # the block that is all of an array
 
@@ -108,20 +111,6 @@ def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
 
     in_blocks(work, results[0])
     return tuple(ys)
-
-
-def blockwise(forward: Callable) -> Callable:
-    """An elementwise forward of one array: a large one in blocks, on all threads.
-
-    Intermediate results then have the size of a block, not of x. It may return a tuple
-    of arrays.
-    """
-
-    @functools.wraps(forward)
-    def in_pieces(x: Any, *args: Any, **params: Any) -> Any:
-        return piecewise(forward, (x, *args), params, least=2 * BLOCK)
-
-    return in_pieces
 
 
 def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any, block: int = BLOCK // 2) -> Any:
