@@ -14,6 +14,7 @@ from ..backends.cuts import Cut, along_memory, in_rows
 from ..backends.pool import get_num_threads, share, sharing
 from ..engine import modes
 from .blocks import BLOCK
+from .image_layout import alike
 
 # Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
 # does not end in a product is copied into place, and pays later.
@@ -25,16 +26,6 @@ NOTABLE = 1 << 16
 
 # Elements from which it pays to look for rows where arrays are broadcast.
 BROADCAST = 1 << 19
-
-_alike: list[Callable[[tuple], tuple]] = []  # what lays arrays alike: see `lay_alike_by`
-
-
-def lay_alike_by(fn: Callable[[tuple], tuple]) -> Callable[[tuple], tuple]:
-    """Register fn, which returns the arguments of an elementwise function with all arrays in one
-    memory order. ops/image_layout.py does so: it knows the orders that images come in.
-    """
-    _alike[:] = [fn]
-    return fn
 
 
 def piecewise(
@@ -57,8 +48,8 @@ def piecewise(
     """
     arrays = [x for x in values if axes_of(x)]
     size = max([x.size for x in arrays]) if arrays else 0
-    if len(arrays) > 1 and size >= NOTABLE and _alike:
-        values = _alike[0](values)
+    if len(arrays) > 1 and size >= NOTABLE:
+        values = alike(values)
         arrays = [x for x in values if axes_of(x)]
     least = least or LARGE
     if size < min(least, BROADCAST) or modes.state.plain is None:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..backends.pool import share
-from .blocked import lay_alike_by
 from .blocks import BLOCK, scratch, single, spans
 
 RUN = 256  # images times channels: shorter runs are slower than what the other order costs
@@ -120,7 +119,6 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return y
 
 
-@lay_alike_by
 def alike(values: tuple) -> tuple:
     """The values, images in rows turned where others of the same shape lie places first.
 
