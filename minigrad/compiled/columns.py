@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.blocks import scratch
+from ..backends.blocks import scratch
 from ..ops.windows import Windows
 from .jit import element, kernel
 from .planes import columns_of, give, layout, take

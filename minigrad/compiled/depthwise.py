@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import pool
-from ..ops.blocks import spans
+from ..backends.blocks import spans
 from ..ops.windows import Windows
 from .install import on_host
 from .jit import add, kernel

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from ..backends import image_layout
 from ..custom.rule_variants import add_to_rules, remove_from_rules
 from ..custom.variants import Variant, add, remove
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
-from ..ops import image_layout
 from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import pool
+from ..backends.blocks import spans
 from ..backends.caches import Cache
 from ..fusion.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
-from ..ops.blocks import spans
 from . import disk, install, writer
 from .functions import functions
 from .jit import add, clipped, kernel_of, larger, maximum, minimum, select, sign, smaller

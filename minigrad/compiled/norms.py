@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import pool
+from ..backends.blocks import spans
 from ..on_gpu.norms import dx_from_sums, gradient_sums, over_channels
-from ..ops.blocks import spans
 from ..ops.norm.scaled import scale_of
 from .install import vjp_on_host
 from .jit import add, kernel

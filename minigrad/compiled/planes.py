@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends import pool
-from ..ops.blocks import spans
+from ..backends.blocks import spans
 from ..ops.shifts import Shifts
 from ..ops.windows import Windows
 from .jit import element

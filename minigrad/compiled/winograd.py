@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.blocks import Steps, scratch
+from ..backends.blocks import Steps, scratch
 from .jit import add, element, kernel
 
 # Of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w of

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import scratch
 from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
 from . import logistic, normal
 from .axes import array_like, axis_of, widen
 from .blocked import blockwise
-from .blocks import scratch
 from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
 from .elementwise.selection import choose, keep
 from .elementwise.special import sigmoid, sigmoid_derivative

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import BLOCK
 from ..backends.cuts import Cut, along_memory, in_rows
+from ..backends.image_layout import alike
 from ..backends.pool import get_num_threads, share, sharing
 from ..engine import modes
-from .blocks import BLOCK
-from .image_layout import alike
 
 # Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
 # does not end in a product is copied into place, and pays later.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.blocks import on_threads, scratch, spans
 from ..backends.dtypes import accumulator, common_dtype
 from ..engine.primitive import primitive
 from ..engine.registry import op
@@ -18,7 +19,6 @@ from ..tensor_api.composite import composite
 from ..tensor_api.tensor import Tensor
 from .axes import array_like, as_floating, both_arrays, constant_like, sum_to
 from .batching import align, needs_axes
-from .blocks import on_threads, scratch, spans
 from .index.scattering import sum_rows
 from .reduce.spread import divided, p_norm, p_norm_dx
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import in_blocks
 from ..backends.cuts import memory_order
 from .blocked import LARGE
-from .blocks import in_blocks
 
 # Elements, below which the words take less time. Microseconds of hardswish and its gradient, words
 # and fill: 128² 41 and 44, 160² 53 and 52, 256² 105 and 89.

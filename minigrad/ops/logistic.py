@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import BLOCK, over_blocks, scratch
+from ..backends.blocks import BLOCK, over_blocks, scratch
 
 FAR = {"f": -80.0, "d": -700.0}  # e⁻ˣ overflows below −88.7 and −709.8
 FEW = 1 << 12  # elements; fewer are computed by expressions: the same steps, in the fewest calls

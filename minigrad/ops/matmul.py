@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas
+from ..backends.blocks import take_steps
 from ..backends.cuts import BUFFER, small_buffer
 from ..backends.dtypes import accumulator, common_dtype
 from ..engine.primitive import multilinear, primitive
@@ -17,7 +18,6 @@ from ..engine.registry import op
 from ..tensor_api.composite import composite
 from .axes import axis_of, both_arrays, sum_to
 from .batching import needs_axes
-from .blocks import take_steps
 from .row_sums import folds, on_each_row, sum_of_rows
 from .small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
 

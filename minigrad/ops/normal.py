@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import over_blocks, scratch
+from ..backends.blocks import over_blocks, scratch
 
 # (aₖ, bₖ), the innermost level first; what is added to a₃/(z + b₃) and so on outwards
 INNERMOST = 2.76939233

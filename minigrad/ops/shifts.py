@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import scratch
 from ..backends.device import array_module
-from .blocks import scratch
-from .image_layout import lies_places_first, scratch_like, turned
+from ..backends.image_layout import lies_places_first, scratch_like, turned
 from .windows import Windows, every, inside, padded
 
 

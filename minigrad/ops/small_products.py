@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas
+from ..backends.blocks import Steps, scratch, take_steps
 from ..backends.caches import cached
 from ..backends.cuts import divisor
-from .blocks import Steps, scratch, take_steps
 
 MOST = 100**3  # multiplications that the kernels for small matrices take
 LONGEST = 800  # terms that they are to add up,

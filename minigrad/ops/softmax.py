@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import in_blocks, part, scratch
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
+from ..backends.image_layout import in_rows
 from ..engine.primitive import primitive
 from ..engine.registry import op
 from .axes import axes_of, widen
 from .batching import behind, full, reduction
-from .blocks import in_blocks, part, scratch
 from .elementwise.selection import keep
 from .elementwise.support import are_finite, in_float32
-from .image_layout import in_rows
 from .row_sums import largest_over, sum_of_product, sum_over
 
 __all__ = ["log_softmax", "softmax"]

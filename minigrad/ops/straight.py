@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import scratch
 from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
 from .axes import array_like, widen
-from .blocks import scratch
 from .elementwise.selection import choose, clip, keep
 from .elementwise.support import in_float32, ordered
 from .in_place import filled_by, keep_into, one_of_two

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import over_leading
 from ..backends.device import array_module
 from ..backends.dtypes import common_dtype
 from ..engine.primitive import multilinear
 from ..engine.registry import op
 from .batching import one_more_of_all
-from .blocks import over_leading
 from .index.scattering import sum_weighted_rows
 from .index.taking import add_along_axis
 

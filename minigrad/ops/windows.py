@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.blocks import scratch
 from ..backends.device import array_module
-from .blocks import scratch
-from .image_layout import scratch_like
+from ..backends.image_layout import scratch_like
 
 Sizes = int | Sequence[int]  # one for all spatial axes, or one for each
 Padding = Sizes | Sequence[tuple[int, int]] | str  # also (before, after) pairs, "same", "valid"

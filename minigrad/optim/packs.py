@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import BLOCK, in_blocks
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
-from ..ops.blocks import BLOCK, in_blocks
 from ..tensor_api.tensor import Tensor
 
 SMALL = 1 << 13  # parameters of fewer elements are gathered

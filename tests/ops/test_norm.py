@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blocks
 from minigrad.backends.dtypes import finfo
 from minigrad.func import jvp, vmap
-from minigrad.ops import blocks
 
 rng = np.random.default_rng(0)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import on_threads, part, spans
 from ...backends.device import array_module
 from ...ops.attention.drops import kept, kept_factor
 from ...ops.attention.primitives import check, check_gradient
 from ...ops.axes import sum_to, widen
-from ...ops.blocks import on_threads, part, spans
 from ...ops.row_sums import largest_over
 
 BLOCK_SCORES = 1 << 19  # scores made at a time

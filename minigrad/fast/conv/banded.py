@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ops.blocks import on_threads, scratch, spans
+from ...backends.blocks import on_threads, scratch, spans
 from ...ops.small_products import SHORT, multiply
 from ...ops.windows import Windows, every, inside
 from .images import mirrored

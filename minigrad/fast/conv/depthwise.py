@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import long_runs, scratch, spans
 from ...backends.device import array_module
 from ...backends.pool import share
-from ...ops.blocks import long_runs, scratch, spans
 from ...ops.shifts import Shifts, Views
 from ...ops.windows import Windows
 from .images import images_at_once

@@ -21,8 +21,8 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
+from ...backends.image_layout import empty, in_rows, pays, places_first, turned
 from ...ops.conv.primitives import conv, conv_dw, conv_dx, widened
-from ...ops.image_layout import empty, in_rows, pays, places_first, turned
 from ...ops.windows import Windows
 from ..forms import Forms
 from . import (

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import on_threads
 from ...backends.device import array_module
-from ...ops.blocks import on_threads
 from ...ops.windows import IDLE, Windows, compiled_kernels
 from .images import (
     Images,

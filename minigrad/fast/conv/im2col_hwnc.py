@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.blocks import on_threads, scratch, spans
-from ...ops.image_layout import lies_places_first, pays, places, places_first, turned
+from ...backends.blocks import on_threads, scratch, spans
+from ...backends.image_layout import lies_places_first, pays, places, places_first, turned
 from ...ops.small_products import add_product, multiply
 from ...ops.windows import Windows, every, inside
 from .images import images_at_once, lanes

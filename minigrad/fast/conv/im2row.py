@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import Steps, on_threads, scratch, single, spans, take_steps
+from ...backends.image_layout import ALIGNED, GAP, pays, places, places_first
 from ...backends.pool import share
-from ...ops.blocks import Steps, on_threads, scratch, single, spans, take_steps
-from ...ops.image_layout import ALIGNED, GAP, pays, places, places_first
 from ...ops.small_products import add_product, product_steps
 from ...ops.windows import Windows, every, inside
 from .images import lanes

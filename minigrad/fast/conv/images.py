@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import scratch, spans
 from ...backends.device import array_module
-from ...ops.blocks import scratch, spans
 from ...ops.small_products import multiply
 from ...ops.windows import IDLE, Windows, columns, fold
 

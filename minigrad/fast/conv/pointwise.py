@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.blocks import BLOCK, on_threads, spans
-from ...ops.image_layout import places, places_first
+from ...backends.blocks import BLOCK, on_threads, spans
+from ...backends.image_layout import places, places_first
 from ...ops.small_products import add_product, multiply
 from ...ops.windows import IDLE, Windows
 from . import im2col_hwnc

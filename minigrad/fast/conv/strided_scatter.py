@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.blocks import on_threads, scratch
+from ...backends.blocks import on_threads, scratch
 from ...ops.shifts import Shifts
 from ...ops.small_products import multiply
 from ...ops.windows import Windows, compiled_kernels

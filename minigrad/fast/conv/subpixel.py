@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.blocks import on_threads, scratch
-from ...ops.image_layout import pays, places
+from ...backends.blocks import on_threads, scratch
+from ...backends.image_layout import pays, places
 from ...ops.small_products import multiply
 from ...ops.windows import Windows
 from .im2col_hwnc import image_blocks, window_rows

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from ...backends import blas
-from ...ops.blocks import Steps, on_threads, scratch, spans, take_steps
-from ...ops.image_layout import lies_places_first
+from ...backends.blocks import Steps, on_threads, scratch, spans, take_steps
+from ...backends.image_layout import lies_places_first
 from ...ops.small_products import SHORT, product_steps
 from ...ops.windows import Windows
 from .images import lanes

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...backends import blas
-from ...ops.blocks import Steps
+from ...backends.blocks import Steps
 
 
 def at_axis(axis: int, index: Any) -> tuple:

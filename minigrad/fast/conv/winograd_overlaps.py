@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ops.blocks import Steps, scratch
-from ...ops.image_layout import places
+from ...backends.blocks import Steps, scratch
+from ...backends.image_layout import places
 from .winograd_axis import OVERLAPS, at_axis, by_products
 from .winograd_tiles import Piece, finite, tiles_of
 

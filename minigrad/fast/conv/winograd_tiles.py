@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backends import blas
-from ...ops import image_layout
-from ...ops.blocks import Steps, scratch, spans
-from ...ops.image_layout import ALIGNED, GAP, lies_places_first, places
+from ...backends import blas, image_layout
+from ...backends.blocks import Steps, scratch, spans
+from ...backends.image_layout import ALIGNED, GAP, lies_places_first, places
 from ...ops.windows import compiled_kernels
 from .winograd_axis import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import part, scratch
 from ...backends.dtypes import accumulator, common_dtype
-from ...ops.blocks import part, scratch
-from ...ops.image_layout import in_rows
+from ...backends.image_layout import in_rows
 from ...ops.norm.standardize import broadcast_axes
 from ...ops.row_sums import sum_of_product, sum_over
 from .means import Blocks

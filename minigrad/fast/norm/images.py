@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import long_runs, scratch, spans
+from ...backends.image_layout import in_rows, turned_at, turned_like
 from ...backends.pool import share
 from ...ops.axes import sum_to
-from ...ops.blocks import long_runs, scratch, spans
-from ...ops.image_layout import in_rows, turned_at, turned_like
 
 # Elements of a block, twice as many as elsewhere: there are few calls for each, and two threads
 # that meet at the interpreter after each short one take longer than one thread.

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import outermost, part, scratch, single
+from ...backends.image_layout import in_rows
 from ...ops.axes import sum_to
-from ...ops.blocks import outermost, part, scratch, single
-from ...ops.image_layout import in_rows
 from ...ops.norm import scaled
 from ...ops.row_sums import sum_of_product, sum_over
 from . import images, rows

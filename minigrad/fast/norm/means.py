@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import WHOLE, long_runs, outermost, pieces, single
 from ...backends.pool import share
-from ...ops.blocks import WHOLE, long_runs, outermost, pieces, single
 
 
 class Blocks:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends import blocks
+from ...backends.blocks import long_runs, scratch, spans
 from ...backends.pool import share
-from ...ops import blocks
-from ...ops.blocks import long_runs, scratch, spans
 from ...ops.row_sums import on_each_row
 
 FEW = 1 << 12  # numbers

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ...backends import image_layout
+from ...backends.blocks import BLOCK, over_leading
 from ...backends.dtypes import accumulator
 from ...engine.registry import op
-from ...ops import image_layout
-from ...ops.blocks import BLOCK, over_leading
 from ...ops.pool.primitives import (
     max_pool,
     max_pool_dx,

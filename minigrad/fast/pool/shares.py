@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, is_floating
+from ...backends.image_layout import scratch_like
 from ...ops.elementwise.selection import keep
-from ...ops.image_layout import scratch_like
 from ...ops.in_place import WHOLE, keep_into
 from ...ops.shifts import Shifts, Tiles, Views
 from ...ops.windows import Windows

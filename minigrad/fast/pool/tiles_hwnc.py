@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.blocks import scratch
-from ...ops.image_layout import lies_places_first, places, turned
+from ...backends.blocks import scratch
+from ...backends.image_layout import lies_places_first, places, turned
 from ...ops.in_place import keep_into
 from ...ops.windows import Windows
 

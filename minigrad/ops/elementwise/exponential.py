@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import BLOCK
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.primitive import elementwise
 from ...engine.registry import op
 from ..blocked import LARGE, in_blocks, piecewise
-from ..blocks import BLOCK
 from .near_one import complex_log_of_1_plus, log_of_1_plus
 from .support import are_finite, by_other_means, recorded, with_fractions
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import scratch
+from ...backends.blocks import scratch
 
 
 def _by_element(name: str, other: str) -> bool:

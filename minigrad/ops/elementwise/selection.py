@@ -10,10 +10,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, finfo, in_one_dtype, is_differentiable, weak_scalars
+from ...backends.image_layout import alike
 from ...engine.primitive import elementwise, primitive
 from ...engine.registry import numpy_table, op
 from ..axes import constant_array
-from ..image_layout import alike
 from ..in_place import WHOLE, keep_into
 from .support import zero
 

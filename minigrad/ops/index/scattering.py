@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import scratch, spans
 from ...backends.device import array_module
 from ...backends.optional import optional
 from ...backends.pool import share
 from ...modes import deterministic
 from ...tensor_api.inplace import no_number
 from ..axes import axis_of, constant_array, widen
-from ..blocks import scratch, spans
 from .in_order import sum_in_order
 
 MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built

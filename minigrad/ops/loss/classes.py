@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import BUFFER, in_blocks, long_runs, part, scratch, single
 from ...backends.device import array_module
 from ...backends.dtypes import refuse_gradient
 from ...engine import modes
@@ -19,7 +20,6 @@ from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
-from ..blocks import BUFFER, in_blocks, long_runs, part, scratch, single
 from ..elementwise.selection import keep
 from ..row_sums import SHORT_ROW, largest_over, sum_over
 from ..softmax import NEARLY_ALL, less_the_largest, softmax_dx

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import scratch
 from ...backends.device import device_of
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.graph import raw
@@ -12,7 +13,6 @@ from ...engine.registry import op
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
 from ..axes import array_like, as_floating, both_arrays, on_host, widen
-from ..blocks import scratch
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blocks import on_threads, scratch, spans
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
 from ...engine.primitive import primitive
@@ -21,7 +22,6 @@ from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
 from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
-from ..blocks import on_threads, scratch, spans
 from ..row_sums import largest_over, sum_over
 from ..softmax import NEARLY_ALL
 from .classes import cross_entropy, cross_entropy_dx_ga, targets_of

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.image_layout import places, turned
 from ...engine.primitive import linear, primitive
 from ...engine.registry import op
 from ..axes import accumulate, axes_of, count, widen
 from ..batching import reduction
-from ..image_layout import places, turned
 from ..row_sums import FEW, folds, left_of, rows_along, sum_of_each_row, sum_of_rows
 
 __all__ = ["all", "any", "count_nonzero", "mean", "sum"]

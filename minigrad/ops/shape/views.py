@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from ...backends.image_layout import in_rows
 from ...engine.primitive import linear
 from ...engine.registry import op
 from ...tensor_api.composite import composite
 from ..axes import array_like, axes_of, sum_to
 from ..batching import behind, in_examples
-from ..image_layout import in_rows
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",

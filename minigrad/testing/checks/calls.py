@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...ops.blocks import spans
+from ...backends.blocks import spans
 from ..case import Case, Context, differentiated, function_of, is_elementwise
 from ..compare import both_in_one_graph, check_calls
 from ..errors import DoesNotApply, GradcheckError
@@ -13,7 +13,7 @@ from .base import check
 from .grown import of_grown
 
 _STEP = 0.01  # how far the other call's arguments lie from the sample's
-_LARGE = (1 << 19) + 9  # elements: more than two blocks of ops/blocks.py, and no round number
+_LARGE = (1 << 19) + 9  # elements: more than two blocks of backends/blocks.py, and no round number
 _MANY, _FEW = (1 << 15) + 9, 1000  # elements: ops have their large forms from 4,096 on
 _FACTORS = (1.0, 0.3, 2.5, -1.0)
 _SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.backends import image_layout
+from minigrad.backends.image_layout import places_first
 from minigrad.fast.conv import im2col_hwnc, im2row, pointwise
-from minigrad.ops import image_layout
-from minigrad.ops.image_layout import places_first
-from tests.ops.test_image_layout import rand
+from tests.backends.test_image_layout import rand
 
 
 @st.composite

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends.image_layout import lies_places_first, places_first
 from minigrad.fast.conv import subpixel
 from minigrad.ops.conv import primitives
-from minigrad.ops.image_layout import lies_places_first, places_first
 from minigrad.ops.windows import windows
 
 N, OUTPUTS, CHANNELS = 20, 14, 13

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.backends import blas
+from minigrad.backends import blas, image_layout
+from minigrad.backends.blocks import scratch
 from minigrad.fast.conv import winograd, winograd_tiles
-from minigrad.ops import image_layout
-from minigrad.ops.blocks import scratch
 from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck

@@ -5,8 +5,8 @@ import pytest
 
 import minigrad as mg
 import minigrad.nn.functional as F
+from minigrad.backends.image_layout import places_first
 from minigrad.fast.norm import images as norms
-from minigrad.ops.image_layout import places_first
 
 SHAPE = (16, 24, 9, 10)
 EPS = np.finfo(np.float32).eps

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.backends.image_layout import lies_places_first, places_first
 from minigrad.fast.pool import forms, tiles_hwnc
-from minigrad.ops.image_layout import lies_places_first, places_first
 from minigrad.ops.windows import windows
 
 POOLS = {1: mg.max_pool1d, 2: mg.max_pool2d, 3: mg.max_pool3d}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.backends import blas
-from minigrad.ops.image_layout import alike, in_rows, lies_places_first, places_first, turned
+from minigrad.backends.image_layout import alike, in_rows, lies_places_first, places_first, turned
 
 
 def rand(*shape, seed=0, dtype: Any = np.float32):

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.pool import share
 from .blocks import BLOCK, scratch, single, spans
+from .pool import share
 
 RUN = 256  # images times channels: shorter runs are slower than what the other order costs
 # Rows a multiple of ALIGNED bytes apart share few places of the cache: a copy with GAP entries more

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blocks
 from minigrad.ops import blocked as piecewise
-from minigrad.ops import blocks, normal
+from minigrad.ops import normal
 
 rng = np.random.default_rng(0)
 

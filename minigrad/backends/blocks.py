@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import blas
-from ..backends.caches import report
-from ..backends.cuts import BUFFER, memory_order, small_buffer, spans
-from ..backends.device import array_module
-from ..backends.pool import share
+from . import blas
+from .caches import report
+from .cuts import BUFFER, memory_order, small_buffer, spans
+from .device import array_module
+from .pool import share
 
 # Elements in a block: 1 MB of float32. NumPy releases the interpreter lock in every call, and a
 # thread that waits for the lock wakes too late for short calls, so that in small blocks threads
