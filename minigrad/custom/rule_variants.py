@@ -1,16 +1,25 @@
-"""Seam C, of the rules: variants that compute all contributions of an op's node at once.
+"""Seam C, of the rules: variants of them, for which the op's own rules stay the reference.
 
-Several rules may read the same arrays, or each be a few NumPy calls: one loop or kernel in their
-place reads memory once. Such a variant is one of custom/variants.py, whose function is
-fn(plan, values) -> contributions, or None for "not this call"; values are (g, *saved). Where no
-variant takes a node, the op's rules run.
+A variant of a node computes all its contributions at once. Several rules may read the same arrays,
+or each be a few NumPy calls: one loop or kernel in their place reads memory once. Such a variant is
+one of custom/variants.py, whose function is fn(plan, values) -> contributions, or None for "not
+this call"; values are (g, *saved). Where no variant takes a node, the op's rules run.
+
+A variant of one rule is a rule itself, which asks by name for what it reads:
+
+    @vjp_variant(softmax, "x")
+    def softmax_gx_in_place(g, y, axis): ...
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from ..backends import device as devices
 from ..backends.device import device_of
 from ..engine import backward
+from ..engine.rule import Rule, argument_names
 from .variants import Variant, Variants
 
 _by_device: dict[str, dict[Any, tuple[Variant, ...]]] = {}  # kind of device -> op -> its variants
@@ -39,9 +48,106 @@ def remove_from_rules(op: Any, variant: Variant) -> None:
         backward.rule_runners.pop(variant.on, None)
 
 
+class VjpVariant(Variant):
+    """A rule that is asked before an op's own ones; None as its result leaves the call to them.
+
+    inputs   whose rule it is, as op.vjp is given them: none for a joint one, several for a shortcut
+    devices  whose arrays it takes
+    """
+
+    def __init__(self, op: Any, inputs: tuple[str, ...], fn: Callable, name: str, devices: tuple):
+        super().__init__(fn, devices[0], name=name)
+        self.op, self.inputs, self.devices = op, inputs, devices
+        table, key = self._at()
+        self.own: Any = table.get(key) if inputs else op.joint or dict(op.rules)
+
+    def install(self) -> None:
+        """Put it in front of the op's own rules."""
+        names = argument_names(self.fn)
+
+        @wraps(self.fn)
+        def run(*values: Any) -> Any:
+            found = self.fn(*values)
+            if found is None:
+                return self._by_own_rules(dict(zip(names, values, strict=True)))
+            self.calls += 1
+            return found
+
+        run.in_front = self  # type: ignore[attr-defined]
+        self.op.vjp(*self.inputs)(run)
+
+    def uninstall(self) -> None:
+        """Give the op its own rules back."""
+        table, key = self._at()
+        if not self.inputs:
+            self.op.joint = self.own if isinstance(self.own, Rule) else None
+        elif self.own is None:
+            table.pop(key)
+        else:
+            table[key] = self.own
+        self.op.plans.clear()
+
+    def _at(self) -> tuple[dict, Any]:
+        if len(self.inputs) == 1:
+            return self.op.rules, self.inputs[0]
+        return self.op.shortcuts, self.inputs
+
+    def _by_own_rules(self, known: dict[str, Any]) -> Any:
+        own = self.own
+        if not isinstance(own, dict):
+            return own and own.apply(known)
+        each = zip(self.op.arrays, known["needs"], strict=True)
+        return [own[name].apply(known) if need else None for name, need in each]
+
+
+def vjp_variant(
+    op: Any, *inputs: str, name: str = "in place", on: tuple[str, ...] = ("cpu", "cuda")
+) -> Callable:
+    """Decorator: a rule in front of the op's own for these inputs, as in @op.vjp(*inputs).
+
+    It asks by name for all that the own rules ask for; where it returns None these run.
+    """
+
+    def add(fn: Callable) -> Callable:
+        VjpVariant(op, inputs, fn, name, on).install()
+        return fn
+
+    return add
+
+
 def listed_of_rules(op: Any) -> tuple[Variant, ...]:
     """The variants of an op's rules, in the order in which they are asked, on any device."""
-    return tuple([v for known in _by_device.values() for v in _of(op, known)])
+    return (*[v for known in _by_device.values() for v in _of(op, known)], *_in_front_of(op))
+
+
+def _in_front_of(op: Any) -> list[VjpVariant]:
+    rules = (op.joint, *op.rules.values(), *op.shortcuts.values())
+    return [rule.fn.in_front for rule in rules if hasattr(getattr(rule, "fn", None), "in_front")]
+
+
+@contextmanager
+def own_rules(op: Any, variant: Variant | None = None) -> Iterator[None]:
+    """The op's own rules alone, or with this one variant of them; other ops have none of nodes."""
+    tables: list[Any] = [_by_device, backward.vjps, backward.rule_runners]
+    before, in_front = [dict(table) for table in tables], _in_front_of(op)
+    for table in tables:
+        table.clear()
+    for other in in_front:
+        other.uninstall()
+    try:
+        if isinstance(variant, VjpVariant):
+            variant.install()
+        elif variant is not None:
+            add_to_rules(op, variant)
+        yield
+    finally:
+        if isinstance(variant, VjpVariant):
+            variant.uninstall()
+        for other in reversed(in_front):
+            other.install()
+        for table, entries in zip(tables, before):
+            table.clear()
+            table.update(entries)
 
 
 def _of(op: Any, known: dict) -> tuple[Variant, ...]:

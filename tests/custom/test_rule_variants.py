@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.custom.rule_variants import add_to_rules, listed_of_rules, remove_from_rules
+from minigrad.custom.rule_variants import (
+    add_to_rules,
+    listed_of_rules,
+    own_rules,
+    remove_from_rules,
+    vjp_variant,
+)
 from minigrad.custom.variants import Variant
 from minigrad.engine import backward
+from minigrad.engine.registry import op as registry
+from minigrad.testing.plant import SINE, make
 
 if backward.vjps.get("cpu"):
     pytest.skip("compiled loops are on", allow_module_level=True)
@@ -72,3 +80,73 @@ def test_one_for_every_elementwise_op_serves_ops_that_are_defined_later():
         assert on_the_host(mg.exp) == (variant,) and on_the_host(mg.matmul) == ()
     finally:
         remove_from_rules(None, variant)
+
+
+# -- variants of one rule --------------------------------------------------------------------------
+
+
+def sine_in_front():
+    """sin, with a variant of its rule: twice the cotangent where that is positive."""
+    op = make("sine", np.sin, SINE, {})
+
+    @vjp_variant(op, "x", name="twice")
+    def twice(g, x):
+        return 2 * g if (g > 0).all() else None
+
+    return op
+
+
+def slope(op, g=1.0):
+    x = mg.tensor([0.0], requires_grad=True)
+    op(x).backward(np.array([g]))
+    return x.grad.item()
+
+
+def test_a_variant_of_a_rule_runs_in_its_place():
+    op = sine_in_front()
+    assert slope(op) == 2 and listed_of_rules(op)[0].calls == 1
+
+
+def test_where_it_returns_none_the_own_rule_runs():
+    op = sine_in_front()
+    assert slope(op, -1.0) == -1 and listed_of_rules(op)[0].calls == 0
+
+
+def test_the_own_rules_stay_reachable():
+    op = sine_in_front()
+    with own_rules(op):
+        assert slope(op) == 1 and listed_of_rules(op) == ()
+    assert slope(op) == 2
+
+
+def test_one_variant_alone_stands_in_front_of_the_own_rules(doubling):
+    [variant] = on_the_host(mg.mul)
+    with own_rules(mg.mul):
+        assert gradient_of_product(4) == [3] * 4
+    with own_rules(mg.mul, variant):
+        assert gradient_of_product(4) == [6] * 4
+
+
+def test_a_joint_variant_of_an_op_with_a_rule_for_each_input_leaves_calls_to_these():
+    op = make("times", np.multiply, {"a": lambda g, b: g * b, "b": lambda g, a: g * a}, {})
+
+    @vjp_variant(op)
+    def both(g, a, b, needs):
+        return (7 * g, 7 * g) if all(needs) else None
+
+    a, b = (mg.tensor([x], requires_grad=True) for x in (2.0, 3.0))
+    op(a, b).backward()
+    assert (a.grad.item(), b.grad.item()) == (7, 7)
+    with own_rules(op):
+        op(a, 5.0).backward()
+    assert a.grad.item() == 12
+    op(a, 5.0).backward()
+    assert a.grad.item() == 17
+    assert listed_of_rules(op)[0].calls == 1
+
+
+def test_the_variants_of_fast_keep_the_rule_of_the_table():
+    if not listed_of_rules(registry.lstm_scan):
+        pytest.skip("fast/ is not installed")
+    with own_rules(registry.lstm_scan):
+        assert registry.lstm_scan.joint.fn.__module__ == "minigrad.ops.recurrent.lstm"

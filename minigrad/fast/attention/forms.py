@@ -6,7 +6,8 @@ in place   self_attention: products write into the slices of one array; so does 
 
 import numpy as np
 
-from ...ops.attention.packed import self_attention, self_attention_gx
+from ...custom.rule_variants import vjp_variant
+from ...ops.attention.packed import self_attention
 from ...ops.attention.primitives import attention, attention_grads
 from ..forms import Forms
 from . import blocks, in_place
@@ -20,12 +21,12 @@ for device in ("cpu", "cuda"):
 form(self_attention, "in place")(in_place.attention)
 
 
-@self_attention.vjp("x")
+@vjp_variant(self_attention, "x", on=("cpu",))
 def self_attention_gradient(g, x, p, heads, scale, time, is_causal):
-    """Written into one array where these are NumPy's; else the rule of the table."""
+    """Written into one array where these are NumPy's."""
     if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:
         return in_place.gradient(g, x, p, heads, scale, time)
-    return self_attention_gx(g, x, p, heads, scale, time, is_causal)
+    return None
 
 
 form.install()

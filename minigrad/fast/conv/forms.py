@@ -22,6 +22,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ...backends.image_layout import empty, in_rows, pays, places_first, turned
+from ...custom.rule_variants import vjp_variant
 from ...ops.conv.primitives import conv, conv_dw, conv_dx, widened
 from ...ops.windows import Windows
 from ..forms import Forms
@@ -284,7 +285,7 @@ def blocked_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
 # -- both gradients at once ------------------------------------------------------------------------
 
 
-@conv.vjp("x", "w")
+@vjp_variant(conv, "x", "w", name="winograd of both", on=("cpu",))
 def conv_gx_and_gw(g, x, w, how, groups):
     """Both by Winograd's form, which transforms g once; None: each by its own rule."""
     if not _both_pay(g, x, w, how, groups):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import common_dtype
-from ...ops.axes import sum_to
+from ...custom.rule_variants import vjp_variant
 from ...ops.norm import scaled
 from ...ops.norm.standardize import (
     check,
@@ -141,21 +141,13 @@ def dw_by_blocks(
     return y.astype(common_dtype(a, x), copy=False)
 
 
-@standardize.vjp
+@vjp_variant(standardize, name="one walk", on=("cpu",))
 def standardize_gradients(
     g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
 ):
-    """All in one walk where the gradients are plain numbers; else by ops with derivatives."""
+    """All in one walk where the gradients are plain numbers."""
     axis, shapes = from_front(axis, x), (weight_shape, bias_shape)
-    found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, eps, centre)
-    if found is not None:
-        return found
-    how = {"axis": axis, "eps": eps, "centre": centre}
-    return [
-        standardize_dx(g, x, weight, mean, rstd, **how) if needs[0] else None,
-        standardize_dw(g, x, mean, rstd, shape=weight_shape, **how) if needs[1] else None,
-        sum_to(g, bias_shape) if needs[2] else None,
-    ]
+    return gradients(g, x, weight, mean, rstd, shapes, needs, axis, eps, centre)
 
 
 form.install()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
 from ...ops.axes import widen
 from ...ops.recurrent.gru import (
@@ -12,7 +13,6 @@ from ...ops.recurrent.gru import (
     check,
     gradients_of_r,
     gru_gates,
-    gru_gates_gradients,
     gru_scan,
     gru_scan_gradients,
 )
@@ -84,11 +84,11 @@ def gates_in_place(a: Any, r: Any, h: Any) -> tuple | None:
     return rounded((h_after, gates), dtype)
 
 
-@gru_gates.vjp
+@vjp_variant(gru_gates)
 def gates_gradients(g, y, h):
     gh, ggates = g
     if ggates is not None or not plain(gh, y[1], h):
-        return gru_gates_gradients(g, y, h)
+        return None
     gh, gates = widen(gh), widen(y[1])
     (h,) = like(gates, h)
     factors = np.empty_like(gates)
@@ -120,7 +120,7 @@ def scan_in_place(
     return rounded(steps.results(), dtype)
 
 
-@gru_scan.vjp
+@vjp_variant(gru_scan)
 def scan_gradients(g, y, w, h, b_shape, live, needs, reverse):
     with products_alone(h, w):
         if g[1] is not None or not plain(*g, *y, w, h, live):

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
 from ...ops.axes import widen
-from ...ops.recurrent.lstm import lstm_gates, lstm_gates_gradients, lstm_scan, lstm_scan_gradients
+from ...ops.recurrent.lstm import lstm_gates, lstm_scan, lstm_scan_gradients
 from ...ops.recurrent.steps import (
     by_gate,
     check_scan,
@@ -88,11 +89,11 @@ def gates_in_place(z: Any, c: Any) -> tuple | None:
     return rounded((h_after, c_after, gates), dtype)
 
 
-@lstm_gates.vjp
+@vjp_variant(lstm_gates)
 def gates_gradients(g, y, c):
     gh, gc, ggates = g
     if ggates is not None or not plain(gh, gc, y[2], c):
-        return lstm_gates_gradients(g, y, c)
+        return None
     gates = widen(y[2])
     (c,) = like(gates, c)
     gh = np.zeros_like(c) if gh is None else widen(gh)
@@ -119,7 +120,7 @@ def scan_in_place(
     return rounded(steps.results(), dtype)
 
 
-@lstm_scan.vjp
+@vjp_variant(lstm_scan)
 def scan_gradients(g, y, w, h, c, live, needs, reverse):
     with products_alone(h, w):
         if g[2] is not None or not plain(*g, *y, w, h, c, live):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
 from ...ops.axes import widen
 from ...ops.elementwise.selection import keep
@@ -48,7 +49,7 @@ def scan_in_place(
     return rounded([hs.reshape((length, *shape))], dtype)
 
 
-@rnn_scan.vjp
+@vjp_variant(rnn_scan)
 def scan_gradients(g, y, w, h, live, needs, relu, reverse):
     with products_alone(h, w):
         if not plain(*g, *y, w, h, live):
