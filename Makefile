@@ -50,7 +50,7 @@ test-plain: $(DEV)
 # No virtual environment: CuPy, NumPy, SciPy, pytest and pytest-xdist are those of $(PYTHON).
 test-gpu:
 	$(PYTHON) -c 'import minigrad, sys; sys.exit(not minigrad.cuda.is_available() and "no GPU here")'
-	$(PYTHON) -m pytest -n 8 -k "not stand_in" tests/cuda tests/on_gpu tests/fusion
+	$(PYTHON) -m pytest -n 8 -k "not stand_in" tests/cuda tests/on_gpu tests/expressions tests/fusion
 
 lint: $(DEV)
 	$(PY) -m ruff format --check .

@@ -17,8 +17,8 @@ from typing import Any
 HERE = Path(__file__).parent
 LAYERS = (
     "backends", "engine", "tensor_api", "modes", "custom", "ops", "special", "stats", "func",
-    "tape", "parallel", "fast", "courtesy", "fusion", "compiled", "on_gpu", "instrument", "nn",
-    "optim", "amp", "data", "io", "distributed", "array_api", "testing",
+    "expressions", "tape", "parallel", "fast", "courtesy", "fusion", "compiled", "on_gpu",
+    "instrument", "nn", "optim", "amp", "data", "io", "distributed", "array_api", "testing",
 )  # fmt: skip
 READING = (
     "registry", "graph", "errors", "help", "modes", "events", "rule", "plan", "primitive",

@@ -12,8 +12,8 @@ switch.py       mg.accelerate
 install.py      putting compiled forwards in front of the ops' own, and taking them away again
 jit.py          numba, and the options that all kernels share
 functions.py    exp, log, tanh … in plain arithmetic, which LLVM turns into vector instructions
-writer.py       a recorded program (fusion/trace.py) as the source of a loop
-launch.py       loops made, kept and run; disk.py: kept on disk for the next program
+launch.py       loops (expressions/loops.py writes them) made, kept and run; disk.py: kept on disk
+                for the next program
 elements.py     elementwise ops and their rules
 rows.py         programs of rows and columns; norms.py: the three gradients of a norm at once
 planes.py       images plane by plane; pooling.py, depthwise.py

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..engine.primitive import Primitive
 from ..engine.registry import op
+from ..expressions.trace import Symbol
 from ..fusion import launch
 from ..fusion.rules import contributions, fused_forward
-from ..fusion.trace import Symbol
 from .install import on_host
 
 _ndarray = np.ndarray

@@ -14,11 +14,12 @@ import numpy as np
 from ..backends import pool
 from ..backends.blocks import spans
 from ..backends.caches import Cache
-from ..fusion.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
-from . import disk, install, writer
+from ..expressions import loops as writer
+from ..expressions.loops import Layout, is_line
+from ..expressions.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
+from . import disk, install
 from .functions import functions
 from .jit import add, clipped, kernel_of, larger, maximum, minimum, select, sign, smaller
-from .writer import Layout, is_line
 
 loops = Cache("compiled loops", max_entries=512)
 launches = Cache("launches of compiled loops", max_entries=4096)
@@ -29,7 +30,7 @@ _ndarray = np.ndarray
 
 @cache
 def known() -> dict[str, Any]:
-    """What sources written by writer.py may name."""
+    """What sources written by expressions/loops.py may name."""
     names = {"np": np, "plus": add, "larger": larger, "smaller": smaller, "select": select}
     names |= {"largest": maximum, "smallest": minimum}
     for dtype in ("float32", "float64"):

@@ -18,14 +18,14 @@ from ..engine.graph import Leaf, raw, wrap
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
+from ..expressions.blocks import Blocks
+from ..expressions.trace import NotFusible, holds_for, trace
 from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
 from ..tensor_api.derivatives import grad
 from ..tensor_api.tensor import Tensor
 from . import launch
-from .blocks import Blocks
 from .outside import Outside, Unknown
-from .trace import NotFusible, holds_for, trace
 
 programs = Cache("fused programs", max_entries=512)
 _VERSIONS = 8  # programs of one function, for other values of what it reads from outside

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..backends.caches import Cache
 from ..backends.device import array_module, is_contiguous
-from . import column_kernels, cuda, row_kernels
-from .trace import ROW_FUNCTIONS, InFull, NotFusible, Symbol, require_lines_of, trace
+from ..expressions import cuda, cuda_columns, cuda_rows
+from ..expressions.trace import ROW_FUNCTIONS, InFull, NotFusible, Symbol, require_lines_of, trace
 
 # compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
 host: Any = None
@@ -73,7 +73,7 @@ class Kernel:
     """A function recorded for arrays of these dtypes.
 
     kinds    how an elementwise kernel reads the arrays (cuda.elementwise_source); None: it cannot
-    in_rows  how a kernel of rows does (row_kernels.row_source), if that is something else
+    in_rows  how a kernel of rows does (cuda_rows.row_source), if that is something else
     may_pass whether a result that is an argument may be that array itself
     """
 
@@ -109,12 +109,12 @@ class Kernel:
     def whole(self) -> list:
         """The dtypes of what is read and written at every place."""
         pairs = zip(self.inputs, self.kinds, strict=True)
-        ys = [y.dtype for y in self.outputs if not (self.by_rows and row_kernels.of_row(y))]
+        ys = [y.dtype for y in self.outputs if not (self.by_rows and cuda_rows.of_row(y))]
         return [x.dtype for x, kind in pairs if kind == "full"] + ys
 
-    def layout(self, length: int) -> row_kernels.Layout | None:
+    def layout(self, length: int) -> cuda_rows.Layout | None:
         """How rows of this length are dealt out; None: too long for registers."""
-        return row_kernels.layout_of(length, self.whole())
+        return cuda_rows.layout_of(length, self.whole())
 
     def source(self, length: int = 0, index: str = "long long") -> str:
         """The CUDA source, for rows of this length."""
@@ -123,8 +123,8 @@ class Kernel:
             return cuda.elementwise_source(self.inputs, self.outputs, self.kinds, width, index)
         layout = self.layout(length)
         if layout is None:
-            return row_kernels.looped_source(self.inputs, self.outputs, self.kinds)
-        return row_kernels.row_source(self.inputs, self.outputs, self.kinds, layout)
+            return cuda_rows.looped_source(self.inputs, self.outputs, self.kinds)
+        return cuda_rows.row_source(self.inputs, self.outputs, self.kinds, layout)
 
     def launch(self, xp: Any, shape: tuple, sizes: tuple) -> Launch:
         n, length = prod(shape), shape[-1] if shape else 1
@@ -134,7 +134,7 @@ class Kernel:
             if y is None or same:
                 made.append(None if y is None else y.number)
             else:
-                made.append((line if self.by_rows and row_kernels.of_row(y) else shape, y.dtype))
+                made.append((line if self.by_rows and cuda_rows.of_row(y) else shape, y.dtype))
         if not n or not self.outputs:
             return Launch(None, (0,), 0, made, ())
         if not self.by_rows:
@@ -235,7 +235,7 @@ def kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
 
 
 def row_kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
-    """The same for a kernel of rows: see row_kernels.row_source."""
+    """The same for a kernel of rows: see cuda_rows.row_source."""
     own = (1,) * (len(shape) - len(own)) + own
     if own == shape:
         return "full", ()
@@ -303,8 +303,8 @@ def _columns(fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
         made: list = [((shares, columns), y.dtype) for y in outputs]
         if not rows * columns:
             raise NotFusible("nothing to add")
-        source = column_kernels.column_source(inputs, outputs, kinds, width)
-        grid, block = (blocks, shares), 32 * column_kernels.WARPS
+        source = cuda_columns.column_source(inputs, outputs, kinds, width)
+        grid, block = (blocks, shares), 32 * cuda_columns.WARPS
         tail = whole_numbers(xp, (rows, columns, share))
         return Launch(compiled(xp, source), grid, block, made, tail)
     except NotFusible as reason:

@@ -1,9 +1,9 @@
 """Rules and forwards of the calculus table as one kernel each, for arrays of one device.
 
 A rule is a few NumPy calls; on a GPU each call would be a kernel of its own, with its result
-written to memory and read again. Here the rule is run once on symbols (trace.py), the product with
-the cotangent included, and compiled. What cannot be one kernel runs as it stands. On the
-host it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
+written to memory and read again. Here the rule is run once on symbols (expressions/trace.py), the
+product with the cotangent included, and compiled. What cannot be one kernel runs as it stands. On
+the host it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
 """
 
 from typing import Any

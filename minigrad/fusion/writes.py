@@ -3,7 +3,7 @@
 An optimizer's update is such code. It is run on cells, which stand for arrays and only write its
 steps down; a float is noted apart and becomes an argument of the kernel, so that a learning rate
 that changes at every step needs no other kernel. The steps say which program it is: one that was
-met before has its kernel, a new one is replayed on symbols (trace.py) and compiled.
+met before has its kernel, a new one is replayed on symbols (expressions/trace.py) and compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ import numpy as np
 
 from ..backends.caches import Cache
 from ..backends.dtypes import accumulator
-from . import cuda
+from ..expressions import cuda
+from ..expressions.trace import NotFusible, Program, Symbol
 from .launch import compiled
-from .trace import NotFusible, Program, Symbol
 
 # How a step names what it reads: a value by its number, an integer with its type, a float by this.
 _FLOAT = "float"

@@ -15,8 +15,8 @@ from ..backends import random
 from ..backends.device import array_module, device_of
 from ..backends.dtypes import is_floating
 from ..backends.philox import PHILOX, DeviceGenerator, key_words
+from ..expressions.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
 from ..fusion import launch
-from ..fusion.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
 from ..ops.dropout import scale_of
 from .install import on_gpu
 

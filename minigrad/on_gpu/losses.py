@@ -6,8 +6,8 @@ import numpy as np
 
 from ..backends.dtypes import accumulator, is_floating
 from ..engine import modes
+from ..expressions.trace import place
 from ..fusion import launch
-from ..fusion.trace import place
 from ..ops.softmax import NEARLY_ALL
 from .install import on_gpu
 from .rows import less_the_largest, sum_

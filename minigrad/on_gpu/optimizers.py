@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.device import array_module, is_contiguous
-from ..fusion.trace import NotFusible
+from ..expressions.trace import NotFusible
 from ..fusion.writes import recorded
 from ..optim import packs
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
+from ..expressions.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
 from ..fusion import launch
-from ..fusion.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
 from ..ops.pool.primitives import no_hits
 from ..ops.windows import Windows
 from . import pooling_rows as rows

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fusion.cuda import computed, stored
+from ..expressions.cuda import computed, stored
 from ..ops.windows import Windows
 from .row_text import kernel_text, place_of
 

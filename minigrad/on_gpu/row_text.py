@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..fusion.cuda import HEADERS, PRELUDE
+from ..expressions.cuda import HEADERS, PRELUDE
 
 
 def place_of(name: str, size: Sequence[Any], last: str = "0") -> str:

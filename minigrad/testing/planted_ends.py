@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.optional import optional
 from ..engine.registry import op
-from ..fusion import trace
+from ..expressions import trace
 from ..ops.elementwise.powers import power_da, power_db
 from ..tensor_api.tensor import Tensor
 from .function import as_array
@@ -83,7 +83,7 @@ def _recorded(function: Callable, instead: Callable) -> Iterator[None]:
 @contextmanager
 def _written(word: str, text: str) -> Iterator[None]:
     """Compiled loops compute a function by another text."""
-    from ..compiled import writer
+    from ..expressions import loops as writer
 
     before = writer._WORDS[word]
     writer._WORDS[word] = text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.fusion.dtypes import ufunc_of
-from minigrad.fusion.trace import KNOWN, NotFusible, holds_for, trace
+from minigrad.expressions.dtypes import ufunc_of
+from minigrad.expressions.trace import KNOWN, NotFusible, holds_for, trace
 
 DTYPES = "float64 float32 float16 int64 int32 int8 uint64 uint8 bool".split()
 MIXED = [("float32", "float64"), ("float32", "int64"), ("int64", "uint64"), ("int8", "uint8"),
@@ -100,7 +100,8 @@ def test_fused_functions_are_numpys_to_the_bit_and_silent(dtypes):
 ])  # fmt: skip
 def test_functions_in_a_compiled_loop_are_numpys(dtypes):
     pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
-    from minigrad.compiled import launch, writer
+    from minigrad.compiled import launch
+    from minigrad.expressions import loops as writer
 
     def fits(fn):
         _, [y] = trace(fn, dtypes)

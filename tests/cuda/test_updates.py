@@ -6,8 +6,8 @@ import pytest
 import minigrad as mg
 from minigrad import optim
 from minigrad.backends.caches import Cache
+from minigrad.expressions.trace import NotFusible
 from minigrad.fusion import writes
-from minigrad.fusion.trace import NotFusible
 
 on_both = pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
 OPTIMIZERS = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.fusion.trace import NotFusible, trace
+from minigrad.expressions.trace import NotFusible, trace
 
 
 def gelu_tanh(x):

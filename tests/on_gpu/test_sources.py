@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.fusion import column_kernels, writes
+from minigrad.expressions import cuda_columns
+from minigrad.expressions.trace import trace
+from minigrad.fusion import writes
 from minigrad.fusion.launch import Kernel
-from minigrad.fusion.trace import trace
 from minigrad.on_gpu import attention, dropout, losses, norms, pooling, pooling_rows
 from minigrad.ops.windows import windows
 
 spec = importlib.util.spec_from_file_location(
-    "nvrtc", pathlib.Path(__file__).parents[1] / "fusion" / "nvrtc.py"
+    "nvrtc", pathlib.Path(__file__).parents[1] / "expressions" / "nvrtc.py"
 )  # the tests are no package
 nvrtc = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(nvrtc)
@@ -102,7 +103,7 @@ def test_sums_down_columns(compiler, width):
         return [a.astype(SINGLE) * (x.astype(SINGLE) - mean), a.astype(SINGLE)]
 
     inputs, outputs = trace(summands, [HALF, HALF, SINGLE])
-    compiler(column_kernels.column_source(inputs, outputs, ["full", "full", "line"], width))
+    compiler(cuda_columns.column_source(inputs, outputs, ["full", "full", "line"], width))
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])

@@ -11,8 +11,8 @@ import numpy as np
 from ...backends.optional import optional
 from ...compiled import accelerate
 from ...engine.graph import Leaf, wrap
+from ...expressions.trace import holds_for
 from ...fusion.fuse import fuse
-from ...fusion.trace import holds_for
 from ...tensor_api.derivatives import grad
 from ..case import Context, argument_names, differentiated, primitive_of
 from ..errors import DoesNotApply, GradcheckError

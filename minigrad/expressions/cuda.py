@@ -2,7 +2,7 @@
 
 Each thread takes neighbouring elements with one 16-byte load an input, computes, and stores as
 wide. 16-bit floats are computed in float32 and rounded once, when they are stored.
-row_kernels.py and column_kernels.py have the programs with sums in them.
+cuda_rows.py and cuda_columns.py have the programs with sums in them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -12,9 +12,9 @@ from minigrad.backends.philox import _SOURCE as PHILOX
 from minigrad.engine.plan import Plan
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op
-from minigrad.fusion import cuda
+from minigrad.expressions import cuda
+from minigrad.expressions.trace import InFull, NotFusible, require_lines_of, trace
 from minigrad.fusion.launch import Kernel, _prepared, kind_of
-from minigrad.fusion.trace import InFull, NotFusible, require_lines_of, trace
 from minigrad.on_gpu import rows
 
 spec = importlib.util.spec_from_file_location(

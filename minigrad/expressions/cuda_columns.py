@@ -18,7 +18,7 @@ def column_source(
 ) -> str:
     """The kernel; grid (columns / (32 · width), shares of the rows); y is (shares, columns).
 
-    kinds   as in row_kernels: "full", "line", "row", "one"
+    kinds   as in cuda_rows: "full", "line", "row", "one"
     """
     words = []
     for s in steps(list(outputs)):

@@ -1,4 +1,4 @@
-"""A recorded program (fusion/trace.py) as the Python source of one loop, for numba: cuda.py's twin.
+"""A recorded program (trace.py) as the Python source of one loop, for numba: cuda.py's twin.
 
     for i0 in range(n0):                # the axes that arrays do not share, outermost first
         x = x0[i0]; w = x1[0] …         # rows of the arrays; values that a row has one of
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..fusion.cuda import steps
-from ..fusion.trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
+from .cuda import steps
+from .trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
 
 # What an op is in Python, for floats and truth values; names are those of `known`.
 _WORDS = {
@@ -30,7 +30,8 @@ _WORDS = {
     "absolute": "abs({0})", "fabs": "abs({0})", "sqrt": "np.sqrt({0})", "floor": "np.floor({0})",
     "ceil": "np.ceil({0})", "rint": "np.rint({0})", "trunc": "np.trunc({0})",
 }  # fmt: skip
-CALLED = set("exp expm1 log log1p tanh expit ndtr density erf erfc".split())  # functions.py
+# written out in compiled/functions.py
+CALLED = set("exp expm1 log log1p tanh expit ndtr density erf erfc".split())
 _DEAR = CALLED | {"divide", "sqrt", "reciprocal"}
 _OF_NUMBERS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "where"}
 _OF_TRUTH = _OF_NUMBERS | {"logical_and", "logical_or", "logical_xor", "logical_not"}

@@ -1,0 +1,8 @@
+"""Elementwise expressions: a function run once on symbols, and what its program is written as.
+
+trace.py     symbols that record what a function does to one element; dtypes.py: in which dtypes
+cuda.py      a recorded program as the source of one CUDA kernel
+cuda_rows.py, cuda_columns.py    programs with sums along rows, and down columns
+loops.py     a recorded program as the source of a loop, for numba
+blocks.py    a recorded program on the host, block by block, on all cores
+"""
