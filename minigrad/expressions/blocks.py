@@ -1,21 +1,107 @@
-"""A recorded program on the host: NumPy's functions on blocks that stay in cache, on all cores.
+"""NumPy's calls on blocks that stay in cache, on all cores; and a recorded program as such calls.
 
-Each step writes into a buffer of one block (`out=`); buffers are used again as soon as their value
-is no longer needed, so a chain of twenty steps touches main memory only for its inputs and results.
+Each call writes into memory of one block (`out=`), which is used again as soon as its value is no
+longer needed. So a chain of twenty calls touches main memory only for its arguments and results.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..backends import pool
+from ..backends.cuts import spans
 from ..backends.dtypes import accumulator
+from ..backends.pool import share
 from .dtypes import ufunc_of
-from .trace import ROW_FUNCTIONS, Symbol, reached
+from .trace import NotFusible, Symbol, reached
 
 BLOCK = 1 << 14  # elements; in float32 six buffers of it fit a core's second cache
+
+
+class Ref:
+    """A placeholder among the arguments of a call for the value of this name."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class Calls:
+    """Calls of NumPy's, all of them on one block, then on the next.
+
+    calls   (function, its arguments, the value that it makes); an argument is a Ref or a number
+    inner   the values that nothing but these calls reads: dtype, and whether one number a row
+
+    Each value and number has a slot: for an array seen as rows, for a number, or for memory of one
+    block, which serves several values one after the other.
+    """
+
+    def __init__(self, calls: Sequence[tuple], inner: Mapping[Hashable, tuple[Any, bool]]):
+        self.slots: list[Any] = []  # numbers as they are, None for what is filled in
+        self.outer: dict[Any, int] = {}  # slot of each value that is not inner
+        self.blocks: dict[int, tuple[Any, bool]] = {}  # form of each slot for a block
+        self.calls: list[tuple[Callable, list[int], int]] = []  # function, slots it reads, slot
+        reads = [[x.value for x in args if type(x) is Ref] for _, args, _ in calls]
+        last = {value: k for k, values in enumerate(reads) for value in values}
+        held: dict[Any, int] = {}  # slot of each inner value that is still to be read
+        for k, (function, args, y) in enumerate(calls):
+            read = [self._slot(x, held) for x in args]
+            if y in inner:  # never in place: some loops of NumPy then round in another way
+                held[y] = self._block(inner[y], set(held.values()))
+            self.calls.append((function, read, self._slot(Ref(y), held)))
+            for value in reads[k]:
+                if last[value] == k:
+                    held.pop(value, None)
+
+    def _slot(self, x: Any, held: dict) -> int:
+        if type(x) is not Ref:
+            self.slots.append(x)
+            return len(self.slots) - 1
+        if x.value in held:
+            return held[x.value]
+        if x.value not in self.outer:
+            self.outer[x.value] = len(self.slots)
+            self.slots.append(None)
+        return self.outer[x.value]
+
+    def _block(self, form: tuple, taken: set[int]) -> int:
+        """A slot for a block of this form that holds nothing now."""
+        for slot, own in self.blocks.items():
+            if own == form and slot not in taken:
+                return slot
+        self.slots.append(None)
+        self.blocks[len(self.slots) - 1] = form
+        return len(self.slots) - 1
+
+    def run(self, arrays: Mapping, shape: tuple, step: int, idle: list) -> None:
+        """Make the calls on `step` rows at a time of arrays seen as `shape`, rows first.
+
+        arrays   what the outer values are: that shape, or length 1 along an axis, or one number
+        idle     memory for blocks of this step and shape, of threads that are not at work
+        """
+        slots, (n, *row) = self.slots.copy(), shape
+        for value, slot in self.outer.items():
+            slots[slot] = arrays[value]
+
+        def work(piece: slice) -> None:
+            try:
+                own = idle.pop()
+            except IndexError:
+                full, line = (step, *row), (step, *[1] * len(row))
+                own = {k: np.empty(line if a else full, dt) for k, (dt, a) in self.blocks.items()}
+            here = [x[piece] if getattr(x, "ndim", 0) and len(x) == n else x for x in slots]
+            for slot, block in own.items():
+                here[slot] = block[: piece.stop - piece.start]
+            for function, read, target in self.calls:
+                function(*[here[slot] for slot in read], out=here[target])
+            idle.append(own)
+
+        share(work, spans(n, step))
+
+
+# -- a recorded program ----------------------------------------------------------------------------
 
 
 def _wide(dtype: Any) -> np.dtype:
@@ -23,126 +109,82 @@ def _wide(dtype: Any) -> np.dtype:
     return np.dtype(accumulator(dtype) or dtype)
 
 
-def _operands(symbol: Symbol) -> list[Symbol]:
-    return [x for x in symbol.args if isinstance(x, Symbol)]
+def _copy(x: Any, out: np.ndarray) -> None:
+    np.copyto(out, x, casting="unsafe")
 
 
-class Blocks:
-    """A program made ready: for each step the function, where it reads and where it writes."""
+def _where(condition: Any, a: Any, b: Any, out: np.ndarray) -> None:
+    np.copyto(out, b)
+    np.copyto(out, a, where=condition)
 
-    def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol]):
-        self.outputs = list(outputs)
-        self.steps: list[tuple] = []
-        self.slots: list[tuple[np.dtype, bool]] = []  # buffers: dtype, and whether one value a row
-        self.place: dict[int, Any] = {}  # symbol -> ("input", i), ("slot", k) or ("constant", v)
-        needed = reached(outputs)
+
+def _over_row(function: Callable) -> Callable:
+    def fold(x: Any, out: np.ndarray) -> None:
+        out[...] = function(x, axis=-1, keepdims=True)  # x may be one row that all rows share
+
+    return fold
+
+
+_FUNCTIONS: dict[str, Callable] = {
+    "cast": _copy, "where": _where,
+    "sum": _over_row(np.sum), "max": _over_row(np.max), "min": _over_row(np.min),
+}  # fmt: skip
+
+
+class Program(Calls):
+    """A recorded program for arrays that are read as `kinds` says (see fuse._block_kind)."""
+
+    def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence):
+        if None in kinds:
+            raise NotFusible("an array that is broadcast over axes between its own")
+        self.outputs, self.kinds = outputs, kinds
+        needed, calls, inner = reached(outputs), [], {}
         symbols = [s for s in inputs[0].program.symbols if s.number in needed]
-        last_read = {x.number: at for at, s in enumerate(symbols) for x in _operands(s)}
-        kept = {y.number for y in outputs}
-        free: list[int] = []
-        for at, s in enumerate(symbols):
-            if s.op in ("input", "constant"):
-                self.place[s.number] = (s.op, s.args[0])
-                continue
-            reads = [self.place[x.number] for x in _operands(s)]
-            over = [x.number for x in _operands(s) if last_read[x.number] == at]
-            places = [self.place[number] for number in over if number not in kept]
-            ending = [*dict.fromkeys(k for kind, k in places if kind == "slot")]
-            slot = self._slot_for(s, ending, free)
-            self.place[s.number] = ("slot", slot)
-            self.steps.append((s.op, reads, slot))
-            free += [k for k in ending if k != slot]
+        given: dict[int, Any] = {}  # symbol -> what calls read for it
+        for s in symbols:
+            n, wide = s.number, _wide(s.dtype)
+            args = [given[x.number] for x in s.args if isinstance(x, Symbol)]
+            given[n] = s.args[0] if s.op == "constant" else Ref(n)
+            if s.op == "input" and s.dtype != wide and kinds[n] in ("full", "line"):
+                given[n] = Ref(("wide", n))
+                calls.append((_copy, [Ref(n)], ("wide", n)))
+                inner["wide", n] = wide, kinds[n] == "line"
+            elif s.op not in ("input", "constant", "length"):
+                calls.append((_FUNCTIONS.get(s.op) or ufunc_of(s.op), args, n))
+                inner[n] = wide, s.is_row
+        self.made: list[Any] = []  # the value that each result is
+        for i, y in enumerate(outputs):
+            if y.number in inner and inner[y.number][0] == y.dtype:
+                self.made.append(y.number)
+                del inner[y.number]
+            else:
+                self.made.append(("result", i))
+                calls.append((_copy, [given[y.number]], ("result", i)))
+        self.lengths = [s for s in symbols if s.op == "length"]
+        self.by_rows = any(s.is_row for s in symbols if s.op != "constant")
+        self.by_rows |= any(kind in ("row", "line") for kind in kinds)
+        super().__init__(calls, inner)
 
-    def _slot_for(self, s: Symbol, ending: list[int], free: list[int]) -> int:
-        """Where a step writes: over what it reads for the last time, into a free buffer, or anew.
-
-        NumPy's functions of one element may write where they read; those of a row, and where, whose
-        last operand is written first, may not.
-        """
-        want = (_wide(s.dtype), s.is_row)
-        in_place = s.op not in ROW_FUNCTIONS and s.op != "where"
-        slot = next((k for k in (*ending * in_place, *free) if self.slots[k] == want), None)
-        if slot is None:
-            self.slots.append(want)
-            return len(self.slots) - 1
-        if slot in free:
-            free.remove(slot)
-        return slot
-
-    def __call__(self, arrays: Sequence[np.ndarray], kinds: Sequence[str], shape: tuple) -> list:
-        """The outputs, for arrays read as `kinds` says (see fuse._block_kind)."""
-        by_rows = any(k in ("row", "line") for k in kinds) or any(
-            is_row for _, is_row in self.slots
-        )
-        length = shape[-1] if shape else 1
-        ys = [
-            np.empty((*shape[:-1], 1) if y.is_row and y.op != "constant" else shape, y.dtype)
-            for y in self.outputs
-        ]
-        n = int(np.prod(shape, dtype=np.int64))
-        if not n:
+    def __call__(self, arrays: Sequence[np.ndarray], shape: tuple) -> list:
+        """The results, for arrays of this common shape."""
+        line, size = (*shape[:-1], 1), prod(shape)
+        lines = [y.is_row and y.op != "constant" for y in self.outputs]
+        ys = [np.empty(line if a else shape, y.dtype) for a, y in zip(lines, self.outputs)]
+        if not size:
             return ys
-        rows, width = (n // length, length) if by_rows else (n, 1)
-        views = [self._view(x, kind, by_rows, rows) for x, kind in zip(arrays, kinds, strict=True)]
-        targets = [y.reshape(rows, -1) if by_rows else y.reshape(-1) for y in ys]
-        step = max(1, BLOCK // width)
-        spans = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
-        work = partial(self._block, views, targets, length, by_rows)
-        if len(spans) > 3:
-            pool.share(work, spans)
-        else:
-            for span in spans:
-                work(span)
+        length = shape[-1] if shape else 1
+        seen = (size // length, length) if self.by_rows else (size,)
+        rows = (seen[0], -1) if self.by_rows else (-1,)
+        known: dict[Any, Any] = {s.number: np.asarray(length, s.dtype) for s in self.lengths}
+        known |= {i: _seen(x, kind, rows) for i, (x, kind) in enumerate(zip(arrays, self.kinds))}
+        known |= {name: y.reshape(rows) for name, y in zip(self.made, ys)}
+        with np.errstate(all="ignore"):
+            self.run(known, seen, max(1, BLOCK // prod(seen[1:])), [])
         return ys
 
-    @staticmethod
-    def _view(x: np.ndarray, kind: str, by_rows: bool, rows: int) -> tuple[str, Any]:
-        if kind == "one":
-            return "all", x.reshape(())
-        if kind == "row":
-            return "all", x.reshape(-1)
-        if not by_rows:
-            return "part", x.reshape(-1)
-        return "part", x.reshape(rows, -1)
 
-    def _block(self, views: list, targets: list, length: int, by_rows: bool, span: slice) -> None:
-        """The program on one block of rows (of elements, where no row matters)."""
-        inputs = []
-        for kind, x in views:
-            x = x[span] if kind == "part" else x
-            wide = _wide(x.dtype)
-            inputs.append(x if x.dtype == wide else x.astype(wide))
-        count = span.stop - span.start
-        full = (count, length) if by_rows else (count,)
-        line = (count, 1) if by_rows else (count,)
-        buffers = [np.empty(line if is_row else full, dtype) for dtype, is_row in self.slots]
-
-        def value(place: tuple) -> Any:
-            kind, at = place
-            return inputs[at] if kind == "input" else buffers[at] if kind == "slot" else at
-
-        with np.errstate(all="ignore"):
-            for op, reads, slot in self.steps:
-                _run(op, [value(place) for place in reads], buffers[slot], length)
-            for y, target in zip(self.outputs, targets, strict=True):
-                np.copyto(target[span], value(self.place[y.number]), casting="unsafe")
-
-
-_OF_ROWS = {"sum": np.sum, "max": np.max, "min": np.min}
-
-
-def _run(op: str, xs: list, out: np.ndarray, length: int) -> None:
-    """One step on one block."""
-    if op == "where":
-        np.copyto(out, xs[2])
-        np.copyto(out, xs[1], where=xs[0])
-    elif op == "cast":
-        np.copyto(out, xs[0], casting="unsafe")
-    elif op == "length":
-        out[...] = length
-    elif op in _OF_ROWS and xs[0].ndim < out.ndim:  # one row that all rows share
-        out[...] = _OF_ROWS[op](xs[0], axis=-1, keepdims=True)
-    elif op in _OF_ROWS:
-        _OF_ROWS[op](xs[0], axis=-1, keepdims=True, out=out)
-    else:
-        ufunc_of(op)(*xs, out=out)
+def _seen(x: np.ndarray, kind: Any, rows: tuple) -> np.ndarray:
+    """An argument as rows; what blocks have in common is widened here."""
+    if kind in ("one", "row"):
+        return x.reshape(() if kind == "one" else (1, -1)).astype(_wide(x.dtype), copy=False)
+    return x.reshape(rows)

@@ -18,7 +18,7 @@ from ..engine.graph import Leaf, raw, wrap
 from ..engine.plan import Rule
 from ..engine.primitive import Primitive
 from ..engine.registry import op as registry
-from ..expressions.blocks import Blocks
+from ..expressions.blocks import Program
 from ..expressions.trace import NotFusible, holds_for, trace
 from ..modes.recording import enable_grad
 from ..ops.axes import sum_to
@@ -185,13 +185,13 @@ class _Fused:
         if program is None:
             try:
                 inputs, found = trace(self.fn, [x.dtype for x in arrays])
-                program = NotFusible("") if None in kinds else Blocks(inputs, found)
+                program = Program(inputs, found, kinds)
             except NotFusible as reason:
                 program = reason
             programs.put(key, program)
         if isinstance(program, NotFusible):
             return None
-        return program(arrays, kinds, shape)  # type: ignore[arg-type]
+        return program(arrays, shape)
 
 
 class _Pullback(_Fused):

@@ -27,10 +27,9 @@ from ..backends.cuts import (
     filled,
     memory_order,
     small_buffer,
-    spans,
 )  # fmt: skip
-from ..backends.pool import share
-from .trace import Ref, Step, Trace
+from ..expressions.blocks import Calls, Ref
+from .trace import Step, Trace
 
 # Elements of a block, and of arrays from which blocks are worth it. Milliseconds of a program of
 # 20 calls (tanh, exp, sin and the gradient) on n×n float32, call by call, in blocks of 2^15, 2^17
@@ -195,83 +194,24 @@ class Matrix:
     def _number(self, x: Any) -> Any:
         return _core(x, self.form.order).reshape(())
 
-    def pieces(self) -> list[slice]:
-        """Slices of rows."""
-        return spans(self.shape[0], self.step())
 
-    def step(self) -> int:
-        """Rows in a block."""
-        return max(1, BLOCK // prod(self.shape[1:]))
-
-
-class Blocks:
+class Blocks(Calls):
     """The calls of one run as one: `blocks()` makes them all.
 
     cells  where the arrays of values are, as in Runner
     inner  the values that nothing but the run reads
-
-    Each value and constant has a slot: for an array seen as a matrix, for a number, or for memory
-    of one block, which serves several values one after the other.
     """
 
     def __init__(self, steps: list[Step], form: Form, trace: Trace, cells: list, inner: set[int]):
+        made = [step.outputs[0] for step in steps]
+        own = {y: (trace.arrays[y].dtype, False) for y in made if y in inner}
+        super().__init__([(s.fn, s.args, y) for s, y in zip(steps, made, strict=True)], own)
         self.cells = cells
-        self.slots: list[Any] = []  # numbers as they are, None for what a call of the run fills in
-        self.outer: dict[int, int] = {}  # slot of each value that is not inner
-        self.blocks: dict[int, np.dtype] = {}  # dtype of each slot for a block
-        self.idle: list[dict[int, np.ndarray]] = []  # memory for those, of threads not at work
-        self.calls: list[tuple[Callable, list[int], int]] = []  # function, slots it reads, slot
-        last = {value: k for k, step in enumerate(steps) for value in step.reads()}
-        held: dict[int, int] = {}  # slot of each inner value that is still to be read
-        for k, step in enumerate(steps):
-            read = [self._slot(x, held) for x in step.args]
-            (y,) = step.outputs
-            if y in inner:  # never in place: some loops of NumPy then round in another way
-                held[y] = self._block(trace.arrays[y].dtype, set(held.values()))
-            self.calls.append((step.fn, read, self._slot(Ref(y), held)))
-            for value in step.reads():
-                if last[value] == k:
-                    held.pop(value, None)
+        self.idle: list[dict[int, np.ndarray]] = []
         self.matrix = Matrix(form, {value: np.asarray(trace.arrays[value]) for value in self.outer})
-        self.pieces = self.matrix.pieces()
-
-    def _slot(self, x: Any, held: dict[int, int]) -> int:
-        if type(x) is not Ref:
-            self.slots.append(x)
-            return len(self.slots) - 1
-        if x.value in held:
-            return held[x.value]
-        if x.value not in self.outer:
-            self.outer[x.value] = len(self.slots)
-            self.slots.append(None)
-        return self.outer[x.value]
-
-    def _block(self, dtype: np.dtype, taken: set[int]) -> int:
-        """A slot for a block of this dtype that holds nothing now."""
-        for slot, own in self.blocks.items():
-            if own == dtype and slot not in taken:
-                return slot
-        self.slots.append(None)
-        self.blocks[len(self.slots) - 1] = dtype
-        return len(self.slots) - 1
 
     def __call__(self) -> None:
-        slots, (n, *row) = self.slots.copy(), self.matrix.shape
-        for value, slot in self.outer.items():
-            slots[slot] = self.matrix.views[value](np.asarray(self.cells[value]))
-
-        def work(piece: slice) -> None:
-            try:
-                own = self.idle.pop()
-            except IndexError:
-                shape = (self.matrix.step(), *row)
-                own = {slot: np.empty(shape, dtype) for slot, dtype in self.blocks.items()}
-            here = [x[piece] if getattr(x, "ndim", 0) and len(x) == n else x for x in slots]
-            for slot, block in own.items():
-                here[slot] = block[: piece.stop - piece.start]
-            for function, read, target in self.calls:
-                function(*[here[slot] for slot in read], out=here[target])
-            self.idle.append(own)
-
-        with small_buffer() if row and row[0] > BUFFER else nullcontext():
-            share(work, self.pieces)
+        views, shape = self.matrix.views, self.matrix.shape
+        arrays = {value: views[value](np.asarray(self.cells[value])) for value in self.outer}
+        with small_buffer() if shape[1:] and shape[1] > BUFFER else nullcontext():
+            self.run(arrays, shape, max(1, BLOCK // prod(shape[1:])), self.idle)

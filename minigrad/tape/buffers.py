@@ -1,7 +1,7 @@
 """Memory for a list of traced calls, and running it.
 
 A ufunc writes into a buffer allocated beforehand; a buffer is reused as soon as no later step reads
-its value, or a view of it. On large arrays ufuncs go block by block (tape_blocks.py). Views are
+its value, or a view of it. On large arrays ufuncs go block by block (blocks.py). Views are
 made once. Any other call makes a new array, which is dropped after its last reader. Buffers come
 from the array module of the array they replace, so a program on a GPU runs in fixed GPU memory.
 """
@@ -16,8 +16,9 @@ import numpy as np
 from ..backends.device import array_module
 from ..engine.errors import about, describe
 from ..errors import TapeError
+from ..expressions.blocks import Ref
 from .blocks import Blocks, Run, runs_of
-from .trace import Ref, Step, Trace, flat, mapped, parts_of
+from .trace import Step, Trace, flat, mapped, parts_of
 
 
 def owned(array: Any) -> Any:

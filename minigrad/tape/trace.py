@@ -14,19 +14,11 @@ import numpy as np
 
 from ..backends import random
 from ..custom.variants import Variants
+from ..expressions.blocks import Ref
 
 
 class Untraceable(Exception):
     """The code did something that a list of array calls cannot stand for."""
-
-
-class Ref:
-    """A placeholder in the arguments of a step for the value with this number."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: int):
-        self.value = value
 
 
 class Step:

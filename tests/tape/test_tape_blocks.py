@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.expressions import blocks as expression_blocks
 from minigrad.tape import blocks as tape_blocks
 
 from .test_tape_replay import OPS, agree, arrays, compiled, eager, program_of
@@ -20,10 +21,10 @@ def small_blocks(monkeypatch):
         runs.append(len(pieces))
         share(work, pieces)
 
-    share = tape_blocks.share
+    share = expression_blocks.share
     monkeypatch.setattr(tape_blocks, "LEAST", 2)
     monkeypatch.setattr(tape_blocks, "BLOCK", 5)
-    monkeypatch.setattr(tape_blocks, "share", noted)
+    monkeypatch.setattr(expression_blocks, "share", noted)
     return runs
 
 
