@@ -13,6 +13,7 @@ attention/         attention: blocks of scores, products written where they are 
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
+elementwise/       activations, rules and selections of large arrays in place
 recurrent/         sequences and their backward in place, factors made for many steps at once
 """
 
@@ -23,7 +24,18 @@ from ..custom.variants import Variant, add
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
 from ..ops.blocked import LARGE, NOTABLE, in_blocks
-from . import attention, codegen, conv, fast_call, function_quick, norm, ownership, pool, recurrent
+from . import (
+    attention,
+    codegen,
+    conv,
+    elementwise,
+    fast_call,
+    function_quick,
+    norm,
+    ownership,
+    pool,
+    recurrent,
+)  # fmt: skip
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp

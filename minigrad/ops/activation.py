@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.blocks import scratch
 from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
@@ -28,7 +27,6 @@ from .elementwise.support import (
     special_function,
     with_fractions,
 )
-from .in_place import filled_by, one_of_two
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "logsigmoid", "mish", "relu", "selu", "silu", "softplus",
@@ -46,47 +44,17 @@ relu = elementwise(
 # -- exponential below 0 ---------------------------------------------------------------------
 
 
-def _fill_elu(y: Any, x: Any, alpha: float) -> None:
-    above = scratch.empty("block 0", y.shape, y)
-    np.clip(x, -np.inf, 0, out=y)
-    exp_minus_1_below_0(y, out=y)
-    y *= alpha
-    np.clip(x, 0, np.inf, out=above)
-    y += above
-    y += 0  # −0 becomes 0
-
-
-@in_float32
-@filled_by(_fill_elu)
-def _elu(x: Any, alpha: float) -> Any:
-    return at_least_0(x) + alpha * exp_minus_1_below_0(at_most_0(x))
-
-
 @primitive(kind="elementwise")
+@in_float32
 def elu(x, alpha=1.0):
     """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
-    return _elu(ordered(x), alpha=alpha)
-
-
-def _is_line(x: Any, alpha: float) -> Any:
-    """Where the derivative is 1."""
-    return x >= 0 if alpha > 1 else x > 0
-
-
-def _fill_elu_dx(y: Any, g: Any, x: Any, alpha: float) -> None:
-    np.clip(x, -np.inf, 0, out=y)
-    np.exp(y, out=y)
-    if alpha != 1:
-        factor = scratch.empty("block 0", y.shape, y)
-        one_of_two(factor, _is_line(x, alpha), 1, alpha)
-        y *= factor
-    y *= g
+    return at_least_0(ordered(x)) + alpha * exp_minus_1_below_0(at_most_0(x))
 
 
 @elu.vjp("x")
-@filled_by(_fill_elu_dx, arrays=2)
 def elu_dx(g, x, alpha):
-    return op.where(_is_line(x, alpha), g, g * (alpha * np.exp(at_most_0(x))))
+    line = x >= 0 if alpha > 1 else x > 0  # where the derivative is 1
+    return op.where(line, g, g * (alpha * np.exp(at_most_0(x))))
 
 
 @composite

@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.blocks import scratch
 from ..engine.primitive import elementwise, primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
 from .axes import array_like, widen
 from .elementwise.selection import choose, clip, keep
 from .elementwise.support import in_float32, ordered
-from .in_place import filled_by, keep_into, one_of_two
 
 __all__ = [
     "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "prelu", "relu6",
@@ -36,68 +34,14 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 # -- hardsigmoid and hardswish -----------------------------------------------------------------
 
 
-def _scratch(name: int, y: Any, dtype: Any = None) -> Any:
-    """Memory for the intermediate results of a fill on one block."""
-    return scratch.empty(f"block {name}", y.shape, y, dtype)
-
-
-def _fill_hardsigmoid(y: Any, x: Any) -> None:
-    np.add(x, 3, out=y)
-    np.clip(y, 0, 6, out=y)
-    y *= 1 / 6
-
-
-@in_float32
-@filled_by(_fill_hardsigmoid)
-def _hardsigmoid(x: Any) -> Any:
-    return np.clip(ordered(x) + 3, 0, 6) * (1 / 6)
-
-
-def _fill_hardsigmoid_dx(y: Any, g: Any, x: Any) -> None:
-    inside = _scratch(1, y, np.bool_)
-    np.abs(x, out=y)
-    np.greater_equal(y, 3, out=inside)
-    np.logical_not(inside, out=inside)
-    keep_into(y, g, inside)
-    y *= 1 / 6
-
-
-@filled_by(_fill_hardsigmoid_dx, arrays=2)
-def _hardsigmoid_dx(g: Any, x: Any) -> Any:
-    return keep(g, np.logical_not(abs(x) >= 3)) * (1 / 6)  # NaN is between, as in clip
-
-
 hardsigmoid = elementwise(
-    _hardsigmoid,
+    in_float32(lambda x: np.clip(ordered(x) + 3, 0, 6) * (1 / 6)),
     name="hardsigmoid",
-    dx=_hardsigmoid_dx,
+    dx=lambda g, x: keep(g, np.logical_not(abs(x) >= 3)) * (1 / 6),  # NaN is between, as in clip
     doc="y = (x + 3)/6 between −3 and 3, else 0 or 1 ;  dy/dx = 1/6 strictly between, else 0",
 )
 
 
-def _fill_hardswish(y: Any, x: Any) -> None:
-    _fill_hardsigmoid(y, x)
-    y *= x
-
-
-@in_float32
-@filled_by(_fill_hardswish)
-def _hardswish(x: Any) -> Any:
-    return np.clip(ordered(x) + 3, 0, 6) * (1 / 6) * x
-
-
-def _fill_hardswish_dx(y: Any, g: Any, x: Any) -> None:
-    third = _scratch(0, y)
-    np.clip(x, -3, 3, out=third)
-    third *= third.dtype.type(1) / 3
-    np.trunc(third, out=y)
-    y *= -0.5
-    y += third
-    y += 0.5
-    y *= g
-
-
-@filled_by(_fill_hardswish_dx, arrays=2)
 def _hardswish_dx(g: Any, x: Any) -> Any:
     """x/3 + 1/2 − trunc(x/3)/2 for x between −3 and 3: the last term is ±1/2 there alone.
 
@@ -109,7 +53,7 @@ def _hardswish_dx(g: Any, x: Any) -> Any:
 
 
 hardswish = elementwise(
-    _hardswish,
+    in_float32(lambda x: np.clip(ordered(x) + 3, 0, 6) * (1 / 6) * x),
     name="hardswish",
     dx=_hardswish_dx,
     doc="""y = x hardsigmoid(x) ;  dy/dx = x/3 + 1/2 strictly between −3 and 3, else 0 or 1
@@ -122,15 +66,6 @@ hardswish = elementwise(
 # -- leaky -------------------------------------------------------------------------------------
 
 
-def _fill_leaky(y: Any, x: Any, slope: Any) -> None:
-    if 0 < slope <= 1:
-        np.multiply(x, slope, out=y)
-        np.maximum(x, y, out=y)
-    else:
-        _fill_leaky_dx(y, x, x, slope)
-
-
-@filled_by(_fill_leaky)
 def _leaky(x: Any, slope: Any) -> Any:
     ordered(x)
     if type(slope) is float and 0 < slope <= 1:
@@ -138,22 +73,10 @@ def _leaky(x: Any, slope: Any) -> Any:
     return choose(x > 0, x, slope * x)
 
 
-def _fill_leaky_dx(y: Any, g: Any, x: Any, slope: Any) -> None:
-    above = _scratch(1, y, np.bool_)
-    np.greater(x, 0, out=above)
-    one_of_two(y, above, 1, slope)
-    y *= g
-
-
-@filled_by(_fill_leaky_dx, arrays=2)
-def _leaky_dx(g: Any, x: Any, slope: Any) -> Any:
-    return op.where(x > 0, g, g * slope)
-
-
 leaky = elementwise(
     _leaky,
     name="leaky",
-    dx=_leaky_dx,
+    dx=lambda g, x, slope: op.where(x > 0, g, g * slope),
     dslope=lambda g, x: keep(g, x <= 0) * np.minimum(x, 0),
     doc="y = x for x > 0, else slope · x ;  at 0, dy/dx = slope",
 )
@@ -188,48 +111,10 @@ def prelu(x: Any, weight: Any) -> Any:
 # -- shrinking ---------------------------------------------------------------------------------
 
 
-def _fill_outside(y: Any, g: Any, x: Any, lambd: float) -> None:
-    inside = _scratch(1, y, np.bool_)
-    np.abs(x, out=y)
-    np.less_equal(y, lambd, out=inside)
-    keep_into(y, g, np.logical_not(inside, out=inside))
-
-
-@filled_by(_fill_outside, arrays=2)
-def _outside(g: Any, x: Any, lambd: float) -> Any:
-    """g where |x| > lambd (or x is NaN), else 0: the gradient of hardshrink and of softshrink."""
-    return keep(g, np.logical_not(abs(x) <= lambd))
-
-
-def _fill_hardshrink(y: Any, x: Any, lambd: float) -> None:
-    inside = _scratch(1, y, np.bool_)
-    np.abs(x, out=y)
-    np.less_equal(y, lambd, out=inside)
-    keep_into(y, x, np.logical_not(inside, out=inside))
-
-
-@filled_by(_fill_hardshrink)
-def _hardshrink(x: Any, lambd: float) -> Any:
-    return keep(x, ~(abs(x) <= lambd))
-
-
 @primitive(kind="elementwise")
 def hardshrink(x, lambd=0.5):
     """y = x where |x| > lambd, else 0 ;  dy/dx = 1 there, else 0. NaN stays NaN."""
-    return _hardshrink(x, lambd)
-
-
-hardshrink.vjp("x")(_outside)
-
-
-def _fill_softshrink(y: Any, x: Any, lambd: float) -> None:
-    np.clip(x, -lambd, lambd, out=y)
-    np.subtract(x, y, out=y)
-
-
-@filled_by(_fill_softshrink)
-def _softshrink(x: Any, lambd: float) -> Any:
-    return x - clip(ordered(x), -lambd, lambd)
+    return keep(x, ~(abs(x) <= lambd))
 
 
 @primitive(kind="elementwise")
@@ -240,7 +125,11 @@ def softshrink(x, lambd=0.5):
     """
     if not lambd >= 0:
         raise ValueError(f"lambd={lambd!r} must not be negative")
-    return _softshrink(x, lambd)
+    return x - clip(ordered(x), -lambd, lambd)
 
 
-softshrink.vjp("x")(_outside)
+@hardshrink.vjp("x")
+@softshrink.vjp("x")
+def outside(g: Any, x: Any, lambd: float) -> Any:
+    """g where |x| > lambd (or x is NaN), else 0."""
+    return keep(g, np.logical_not(abs(x) <= lambd))

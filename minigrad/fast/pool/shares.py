@@ -15,10 +15,10 @@ import numpy as np
 
 from ...backends.dtypes import accumulator, is_floating
 from ...backends.image_layout import scratch_like
-from ...ops.elementwise.selection import keep
-from ...ops.in_place import WHOLE, keep_into
+from ...ops.elementwise.selection import WHOLE, keep
 from ...ops.shifts import Shifts, Tiles, Views
 from ...ops.windows import Windows
+from ..elementwise.in_place import keep_into
 from .separable import slide
 
 FEW = 3  # positions of a tile, up to which one is taken after the other

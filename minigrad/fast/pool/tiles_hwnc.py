@@ -12,8 +12,8 @@ import numpy as np
 
 from ...backends.blocks import scratch
 from ...backends.image_layout import lies_places_first, places, turned
-from ...ops.in_place import keep_into
 from ...ops.windows import Windows
+from ..elementwise.in_place import keep_into
 
 
 def suits(how: Windows, x: Any, a: Any) -> bool:

@@ -10,16 +10,17 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, finfo, in_one_dtype, is_differentiable, weak_scalars
-from ...backends.image_layout import alike
 from ...engine.primitive import elementwise, primitive
 from ...engine.registry import numpy_table, op
 from ..axes import constant_array
-from ..in_place import WHOLE, keep_into
 from .support import zero
 
 __all__ = [
     "clip", "fmax", "fmin", "heaviside", "maximum", "minimum", "nan_to_num", "where",
 ]  # fmt: skip
+
+
+WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers of these many bytes
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
@@ -95,9 +96,6 @@ def _beside(condition: Any, *others: Any) -> Any:
     return condition if xp is np and hasattr(condition, "dtype") else xp.asarray(condition)
 
 
-FEW = 1 << 14  # elements, to which a product that copies the condition takes the fewest calls
-
-
 @primitive(kind="elementwise", constants=["condition"])
 def keep(x, condition):
     """y = x where the condition holds, else 0, also for infinite x ;  dy/dx = 1 where it holds
@@ -111,14 +109,9 @@ def keep(x, condition):
         return np.where(condition, x, 0).astype(x.dtype, copy=False)
     if condition.shape != x.shape:
         return (x.view(whole) * condition).view(x.dtype)
-    if x.size <= FEW:
-        bits = condition.astype(whole)  # which a product with x would copy through a buffer
-        bits *= x.view(whole)
-        return bits.view(x.dtype)
-    x, condition = alike((x, condition))
-    y = np.empty_like(x)
-    keep_into(y, x, condition)
-    return y
+    bits = condition.astype(whole)  # which a product with x would copy through a buffer
+    bits *= x.view(whole)
+    return bits.view(x.dtype)
 
 
 @keep.vjp("x")

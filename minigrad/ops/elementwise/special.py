@@ -1,7 +1,7 @@
 """Sigmoid and its inverse; by SciPy, the error function and the gamma family."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from operator import index
 from typing import Any
@@ -14,7 +14,6 @@ from ...engine.primitive import elementwise, primitive
 from ...tensor_api.composite import composite
 from .. import logistic, normal
 from ..axes import module_of
-from ..in_place import filled_by
 from .complex_polygamma import complex_polygamma, cotangent_derivative
 from .selection import choose, keep
 from .support import exp_as_quotient, in_float32, number, special_function, zero
@@ -100,28 +99,15 @@ def _erf(x: Any) -> Any:
     return normal.erf(x) if normal.takes(x) else _scipys_erf(x)
 
 
-def _bell(scale: float) -> Callable:
-    """The rule of an op whose derivative is scale · e^−x²."""
-
-    def fill(y: Any, g: Any, x: Any) -> None:
-        np.multiply(x, x, out=y)
-        np.negative(y, out=y)
-        np.exp(y, out=y)
-        y *= scale
-        y *= g
-
-    return filled_by(fill, arrays=2)(lambda g, x: np.exp(-(x * x)) * scale * g)
-
-
 erf = elementwise(
     _erf,
     name="erf",
-    dx=_bell(TWO_OVER_SQRT_PI),
+    dx=lambda g, x: np.exp(-(x * x)) * TWO_OVER_SQRT_PI * g,
     doc="y = 2/√π ∫₀ˣ e^−t² dt ;  dy/dx = 2/√π e^−x²",
 )
 erfc = elementwise(
     in_float32(special_function("erfc")),
-    dx=_bell(-TWO_OVER_SQRT_PI),
+    dx=lambda g, x: np.exp(-(x * x)) * -TWO_OVER_SQRT_PI * g,
     doc="y = 1 − erf x ;  dy/dx = −2/√π e^−x²",
 )
 erfinv = elementwise(

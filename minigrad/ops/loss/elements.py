@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import scratch
 from ...backends.device import device_of
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.graph import raw
@@ -17,7 +16,6 @@ from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
-from ..in_place import filled_by
 from ..scaling import is_lost, overflow_ignored, power_of_two
 from .reduction import check_real, check_reduction, reduced
 
@@ -83,26 +81,12 @@ def _weights(name: str, weight: Any, y: Any) -> Any:
     return weight
 
 
-def _fill_huber(y: Any, d: Any, delta: float) -> None:
-    near = scratch.empty("block 0", y.shape, y)
-    np.clip(d, -delta, delta, out=near)
-    np.multiply(near, -0.5, out=y)
-    y += d
-    y *= near
-    y += 0  # −0 becomes 0
-
-
-@in_single
-@filled_by(_fill_huber)
-def _huber(d: Any, delta: float) -> Any:
-    near = np.clip(d, -delta, delta)
-    return (near * -0.5 + d) * near + 0  # no d², which could be out of range
-
-
 @primitive(kind="elementwise")
+@in_single
 def huber_terms(d, delta=1.0):
     """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2) ;  dy/dd = d, but between ±delta"""
-    return _huber(d, delta=delta)
+    near = np.clip(d, -delta, delta)
+    return (near * -0.5 + d) * near + 0  # no d², which could be out of range
 
 
 @huber_terms.vjp("d")
