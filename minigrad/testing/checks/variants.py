@@ -329,7 +329,7 @@ class Bounds:
         if not is_smooth_array(a):
             raise _differs(a, b, other, what)
         with np.errstate(all="ignore"):
-            off, unit = np.abs(a - b), self.unit(a)
+            off, unit = _distance(a, b), self.unit(a)
             wrong = other & ~(off <= self.bound(a, unit))
             if wrong.any() and not self.is_exact(a):
                 change = self.changes(a, moved())
@@ -372,6 +372,14 @@ class Bounds:
             return np.abs(moved - a)
         longest = max([n for x in self.args for n in np.shape(x)], default=1)
         return longest**0.5 * _largest(moved - a)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> Any:
+    """|a − b|; of complex numbers a part that is infinite in both is no distance."""
+    if a.dtype.kind != "c":
+        return np.abs(a - b)
+    parts = (a.real, b.real), (a.imag, b.imag)
+    return np.hypot(*[np.where(one == other, 0, one - other) for one, other in parts])
 
 
 def _largest(a: np.ndarray) -> float:
