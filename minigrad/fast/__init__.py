@@ -1,6 +1,6 @@
 """Accelerations. Delete this folder, and everything still runs.
 
-They change no bit, but for the forms of the five rooms below, which agree with the table's to
+They change no bit, but for the forms of the rooms below, which agree with the table's to
 rounding.
 
 fast_call.py       seam A: the calls of an op, generated for it alone
@@ -11,6 +11,7 @@ function_quick.py  the fast call of a mg.Function
 forms.py           seam C: the lists of forms of the rooms below
 attention/         attention: blocks of scores, products written where they are read
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
+loss/              softmax and losses on classes: blocks of rows, never all logits of a map
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
 elementwise/       activations, rules and selections of large arrays in place
@@ -31,11 +32,12 @@ from . import (
     elementwise,
     fast_call,
     function_quick,
+    loss,
     norm,
     ownership,
     pool,
     recurrent,
-)  # fmt: skip
+)
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp

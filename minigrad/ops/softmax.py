@@ -1,45 +1,31 @@
-"""Softmax and its logarithm, with the derivatives of both: one pass over blocks of whole rows each.
-
-Composed of max, exp, sum and products they make five passes over memory and as many arrays.
-"""
+"""Softmax and its logarithm, with the derivatives of both, along one axis or several."""
 
 from typing import Any
 
 import numpy as np
 
-from ..backends.blocks import in_blocks, part, scratch
-from ..backends.device import array_module
 from ..backends.dtypes import is_floating
-from ..backends.image_layout import in_rows
 from ..engine.primitive import primitive
 from ..engine.registry import op
 from .axes import axes_of, widen
 from .batching import behind, full, reduction
 from .elementwise.selection import keep
-from .elementwise.support import are_finite, in_float32
-from .row_sums import largest_over, sum_of_product, sum_over
+from .elementwise.support import in_float32
 
 __all__ = ["log_softmax", "softmax"]
 
 
-def less_the_largest(x: Any, top: Any, out: Any) -> Any:
-    """x − top in `out`, top being the largest of each row, so that no exponential overflows; and
-    where a row is all −∞, 1 else 0. Such a row stays −∞; the 1 is for the sum that is divided by.
+def less_the_largest(x: Any, axis: tuple) -> tuple[Any, Any, Any]:
+    """(x − top, top, where a row is all −∞), top the largest of each row along `axis`: of the
+    difference no exponential overflows.
 
-    Where the largest is +∞ the row is its limit: 0 for what is +∞, −∞ for all else.
+    A row all −∞ stays so. Where the largest is +∞ the row is its limit: 0 for what is +∞, −∞ for
+    all else.
     """
-    if are_finite(top):
-        np.subtract(x, top, out=out)
-        return False
+    top = (np.max if x.size else np.sum)(x, axis=axis, keepdims=True)  # none has no largest
     masked, endless = top == -np.inf, top == np.inf
-    limit = np.where(x == np.inf, 0, -np.inf)  # before x is written over
-    np.subtract(x, np.where(masked | endless, 0, top), out=out)
-    out[...] = np.where(endless, limit, out)
-    return masked
-
-
-def _shifted(x: Any, axis: tuple, out: Any) -> Any:
-    return less_the_largest(x, largest_over(x, axis), out)
+    z = x - np.where(masked | endless, 0, top)
+    return np.where(endless & (x != np.inf), -np.inf, np.where(endless, 0, z)), top, masked
 
 
 NEARLY_ALL = 0.9  # a share p of its row, from which 1 − p has lost a digit
@@ -52,50 +38,29 @@ def nearly_all(p: Any, axis: Any) -> Any:
     return np.logical_and(p > NEARLY_ALL, whole)
 
 
-def settle(y: Any, p: Any, axis: tuple) -> None:
-    """Entries of y, which adds up to 0 along `axis`, where the share p is nearly 1: minus the
-    others' sum. Computed as 1 − p they would have few digits, or none.
-
-    In most blocks there is none: so their largest is looked at first, in a fourteenth of the time
-    that softmax's gradient takes.
-    """
-    if p.dtype.kind == "c" or not p.size or (array_module(p) is np and p.max() <= NEARLY_ALL):
-        return
+def settled(y: Any, p: Any, axis: tuple) -> Any:
+    """y, which adds up to 0 along `axis`; where the share p is nearly 1, minus the others' sum.
+    Computed as 1 − p that entry would have few digits, or none."""
+    if p.dtype.kind == "c":
+        return y
     places = nearly_all(p, axis)
-    y[...] = np.where(places, 0, y)
-    y[...] = np.where(places, -sum_over(y, axis, y.dtype), y)
+    y = np.where(places, 0, y)
+    return np.where(places, -y.sum(axis, keepdims=True), y)
 
 
-HIGHEST = 70.0  # e^70 is 3e30: a sum of 10⁸ such exponentials is a float32
-LEAST_SUM = 1e-3  # below it an exponential may be 0, or rounded, that is 1e-35 of its row's sum
-
-
-def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
-    """Whether out = softmax x has been found without the largest of each row, which take a third of
-    the time: where no exponential can overflow and no row is far below 0. No rounding differs but
-    that of x − max x, which is left out.
-    """
-    if not isinstance(x, np.ndarray) or x.dtype != out.dtype or x.dtype.char not in "fd":
-        return False
-    if not (x.size and x.max() <= HIGHEST):  # NaN is not
-        return False
-    sums = sum_over(np.exp(x, out=out), axis, out.dtype)
-    if not sums.min() >= LEAST_SUM:
-        return False
-    out /= sums
-    return True
-
-
-def _floating(x: Any) -> Any:
+def floating(x: Any) -> Any:
     """The dtype of the result: x's own, or for integers one of 32 bits or more, as `in_float32`."""
     return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float32)
 
 
-def _operands(a: Any, p: Any) -> list:
-    """Both in float32 at least, and contiguous: their layout does not show in the sums."""
+def require_same_shape(a: Any, p: Any) -> None:
     if a.shape != p.shape:
         raise ValueError(f"a {a.shape} and the result {p.shape} must have the same shape")
-    return [x if x.flags.c_contiguous else x.copy() for x in (widen(a), widen(p))]
+
+
+# A row whose largest lies between these needs no difference, which is rounded: no exponential
+# overflows (e^70 is 3e30, so a sum of 10⁸ is a float32), and what is 0 would be 1e-35 of the sum.
+LEAST, HIGHEST = -7.0, 70.0
 
 
 @primitive
@@ -105,19 +70,10 @@ def softmax(x, axis=-1):
 
     A row all −∞ gives 0 and gradient 0; where some are +∞ these share alike, all else gets 0.
     """
-    axis, x = axes_of(axis, x.ndim), in_rows(x)
-    y = array_module(x).empty(x.shape, _floating(x))
-
-    def work(piece: tuple) -> None:
-        block = y[piece]
-        if _without_shift(x[piece], axis, block):
-            return
-        masked = _shifted(x[piece], axis, block)
-        np.exp(block, out=block)
-        block /= sum_over(block, axis, block.dtype) + masked
-
-    in_blocks(work, y, axis)
-    return y
+    axis, x = axes_of(axis, x.ndim), x.astype(floating(x), copy=False)
+    z, top, masked = less_the_largest(x, axis)
+    e = np.exp(np.where((top > LEAST) & (top < HIGHEST), x, z))
+    return e / (e.sum(axis, keepdims=True) + masked)
 
 
 @softmax.vjp("x")
@@ -131,17 +87,10 @@ def softmax_dx(a, p, *, axis=-1):
 
     ga = p (g − Σ g p) ;  gp = g (a − Σ a p) − a Σ g p
     """
+    require_same_shape(a, p)
     axis, dtype = axes_of(axis, p.ndim), np.result_type(a, p)
-    a, p = _operands(a, p)
-    y = array_module(p).empty(p.shape, np.result_type(a, p))
-
-    def work(piece: tuple) -> None:
-        block = y[piece]
-        np.subtract(a[piece], sum_of_product(a[piece], p[piece], axis), out=block)
-        block *= p[piece]
-        settle(block, p[piece], axis)
-
-    in_blocks(work, y, axis)
+    a, p = widen(a), widen(p)
+    y = settled(p * (a - (a * p).sum(axis, keepdims=True)), p, axis)
     return y.astype(dtype, copy=False)
 
 
@@ -163,19 +112,9 @@ def log_softmax(x, axis=-1):
 
     A row all −∞ gives −∞ and gradient 0; where n are +∞ these give −log n, all else −∞.
     """
-    axis, dtype = axes_of(axis, x.ndim), _floating(x)
-    xp, x = array_module(x), widen(x.astype(dtype, copy=False))
-    y = xp.empty(x.shape, _floating(x))
-    masked = xp.zeros([1 if k in axis else n for k, n in enumerate(x.shape)], bool)
-
-    def work(piece: tuple) -> None:
-        block = y[piece]
-        rows = part(masked, piece)
-        rows[...] = _shifted(x[piece], axis, block)
-        e = np.exp(block, out=scratch.empty("block 0", block.shape, block))
-        block -= np.log(sum_over(e, axis, e.dtype) + rows)
-
-    in_blocks(work, y, axis)
+    axis, dtype = axes_of(axis, x.ndim), floating(x)
+    z, _, masked = less_the_largest(widen(x.astype(dtype, copy=False)), axis)
+    y = z - np.log(np.exp(z).sum(axis, keepdims=True) + masked)
     return y.astype(dtype, copy=False), masked
 
 
@@ -190,21 +129,11 @@ def log_softmax_dx(a, log_p, masked, *, axis=-1):
 
     ga = g − Σ g p ;  glog_p = −g p Σ a, with p = e^log_p
     """
+    require_same_shape(a, log_p)
     axis, dtype = axes_of(axis, log_p.ndim), np.result_type(a, log_p)
-    a, log_p = _operands(a, log_p)
-    y = array_module(a).empty(a.shape, np.result_type(a, log_p))
-
-    def work(piece: tuple) -> None:
-        block, rows = y[piece], part(masked, piece)
-        shares = np.exp(log_p[piece], out=scratch.empty("block 0", block.shape, block))
-        np.multiply(shares, sum_over(a[piece], axis, block.dtype), out=block)
-        np.subtract(a[piece], block, out=block)
-        settle(block, shares, axis)
-        if array_module(rows) is not np or rows.any():
-            block[...] = np.where(rows, 0, block)
-
-    in_blocks(work, y, axis)
-    return y.astype(dtype, copy=False)
+    a, p = widen(a), np.exp(widen(log_p))
+    y = settled(a - p * a.sum(axis, keepdims=True), p, axis)
+    return np.where(masked, 0, y).astype(dtype, copy=False)
 
 
 @log_softmax_dx.vjp("a")

@@ -1,14 +1,12 @@
 """Cross entropy and negative log likelihood, on class indices or on probabilities.
 
-On class indices both are fused primitives: the gradient is one pass over the logits, with no
-one-hot array.
+On class indices both are primitives: the gradient is made of the logits, with no one-hot array.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import BUFFER, in_blocks, long_runs, part, scratch, single
 from ...backends.device import array_module
 from ...backends.dtypes import refuse_gradient
 from ...engine import modes
@@ -21,7 +19,6 @@ from ...tensor_api.tensor import Tensor
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
 from ..elementwise.selection import keep
-from ..row_sums import SHORT_ROW, largest_over, sum_over
 from ..softmax import NEARLY_ALL, less_the_largest, softmax_dx
 from .reduction import check_reduction, reduced
 from .targets import check_weight, class_targets, smoothed_targets
@@ -37,76 +34,21 @@ def cross_entropy_index(x, index, scale, *, total=True):
     in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds; at index −1
     the loss is NaN.
     """
-    xp = array_module(x)
-    plain = xp is np and x.ndim == 2 and x.dtype == scale.dtype
-    if plain and x.shape[1] <= SHORT_ROW and single(x):
-        lse, losses = _of_few_classes(x, index)
-    elif single(x):
-        with long_runs(x, (1,)):
-            lse, losses = _lse_and_losses(x, index, scale.dtype)
-    else:
-        shape = (len(x), 1, *x.shape[2:])
-        lse, losses = xp.empty(shape, scale.dtype), xp.empty(shape, scale.dtype)
-
-        def work(piece: tuple) -> None:
-            block = x[piece]
-            memory = scratch.empty("block 0", block.shape, x, scale.dtype)
-            found = _lse_and_losses(block, part(index, piece), scale.dtype, memory)
-            part(lse, piece)[...], part(losses, piece)[...] = found
-
-        in_blocks(work, x, (1,))
-    y = losses[:, 0] * scale
-    if xp is not np or not _all_count(scale):
-        y = _counted(y, index, scale)
-    if total:
-        y = y.sum() if xp is not np else np.add.reduce(y, axis=None)
-    return y, lse
+    losses, lse = losses_of(x.astype(scale.dtype, copy=False), index)
+    y = counted(losses[:, 0] * scale, index, scale)
+    return (y.sum() if total else y), lse
 
 
-def _lse_and_losses(x, index, dtype, memory=None):
-    """log Σ_c exp x_nc and that minus x_n,index, (N, 1, ...) both, of a block of x.
-
-    memory: for intermediate results, an array of x's shape and of this dtype
-    """
-    top = largest_over(x, (1,)).astype(dtype, copy=False)
-    e = array_module(x).empty(x.shape, dtype) if memory is None else memory
-    less_the_largest(x, top, e)
-    picked = _at(e, index)
-    log = np.log(sum_over(np.exp(e, out=e), (1,), dtype))
-    return log + top, log - picked
+def losses_of(x: Any, index: Any) -> tuple[Any, Any]:
+    """(lse − x_n,index, lse), (N, 1, ...) both, lse = log Σ_c exp x_nc."""
+    z, top, _ = less_the_largest(x, (1,))
+    log = np.log(np.exp(z).sum(1, keepdims=True))
+    return log - np.take_along_axis(z, index, 1), log + top
 
 
-def _of_few_classes(x, index):
-    """The same of a matrix x with short rows: by columns, as NumPy begins anew with each row."""
-    a = x.T.copy()
-    top = np.maximum.reduce(a)
-    if not len(x) or (top.item(top.argmax()) < np.inf and top.item(top.argmin()) > -np.inf):
-        a -= top
-    else:
-        less_the_largest(a, top, a)
-    picked = a[index[:, 0], np.arange(len(x))]
-    log = np.log(np.add.reduce(np.exp(a, out=a)))
-    return (log + top)[:, None], (log - picked)[:, None]
-
-
-def _all_count(scale):
-    """Whether no sample of a NumPy array has scale 0, in a third of the time of scale.all()."""
-    return np.count_nonzero(scale) == scale.size
-
-
-def _counted(y, index, scale):
+def counted(y: Any, index: Any, scale: Any) -> Any:
     """The losses y, but 0 for samples of scale 0, and NaN where the mean is that of no sample."""
     return np.where(index[:, 0] < 0, np.nan, np.where(scale == 0, 0, y))
-
-
-def _rows(index):
-    """The row numbers beside an index (N, 1)."""
-    return array_module(index).arange(len(index))[:, None]
-
-
-def _at(x, index):
-    """x[n, index_n, ...] of each sample: take_along_axis, without its checks for a matrix."""
-    return x[_rows(index), index] if x.ndim == 2 else np.take_along_axis(x, index, 1)
 
 
 @cross_entropy_index.vjp("x")
@@ -123,64 +65,20 @@ def cross_entropy_dx(a, x, lse, index):
     are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
-    if x.ndim == 2 and x.size <= BUFFER and single(x):
-        return _dx_of(x, a, lse, index).astype(x.dtype, copy=False)
-    if single(x):
-        with long_runs(x, (1,)):
-            return _dx_of(x, a, lse, index).astype(x.dtype, copy=False)
-    y = np.empty(x.shape, np.result_type(x, lse, a))
-
-    def work(piece: tuple) -> None:
-        _dx_of(x[piece], part(a, piece), part(lse, piece), part(index, piece), y[piece])
-
-    in_blocks(work, x, (1,))
-    return y.astype(x.dtype, copy=False)
+    y = shares_of(x, lse)
+    picked = np.take_along_axis(y, index, 1)
+    np.put_along_axis(y, index, 0, 1)
+    others = y.sum(1, keepdims=True)
+    np.put_along_axis(y, index, np.where(picked > NEARLY_ALL, -others, picked - 1), 1)
+    return np.where(a == 0, 0, a * y).astype(x.dtype, copy=False)  # 0, whatever x holds there
 
 
-def _dx_of(x, a, lse, index, y=None):
-    """a (exp(x − lse) − onehot index) of a block of x, but 0 where a is, whatever x holds there.
-
-    a, lse and index (N, 1, ...); y: memory for the result
-    """
-    xp = array_module(x)
-    some_endless = xp is not np or (lse.size and not lse.item(lse.argmax()) < np.inf)  # or NaN
-    y = np.subtract(x, np.where(lse == np.inf, 0, lse) if some_endless else lse, out=y)
-    np.exp(y, out=y)
-    if some_endless:
-        y[...] = _where_endless(x, lse, y)
-    if y.ndim == 2:
-        places = xp.arange(len(y)), index[:, 0]
-        picked = y[places]
-        if xp is np and picked.size and picked.item(picked.argmax()) <= NEARLY_ALL:
-            y[places] = picked - 1
-        else:
-            y[places] = 0
-            y[places] = _less_1(picked, y)
-    else:
-        picked = np.take_along_axis(y, index, 1)
-        np.put_along_axis(y, index, 0, 1)
-        np.put_along_axis(y, index, _less_1(picked, y), 1)
-    y *= a
-    if xp is not np or not _all_count(a):
-        y[...] = np.where(a == 0, 0, y)
-    return y
-
-
-def _where_endless(x, lse, y):
-    """y, but the limit where logits are +∞: these share alike."""
+def shares_of(x: Any, lse: Any) -> Any:
+    """exp(x − lse); where lse is +∞, the logits that are so share alike."""
     infinite, endless = x == np.inf, lse == np.inf
     count = infinite.sum(1, keepdims=True)
-    return np.where(endless, infinite / np.where(endless, count, 1), y).astype(y.dtype)
-
-
-def _less_1(picked, others):
-    """p − 1 of the targets' shares p: where they are nearly 1, minus the sum of the others."""
-    y = picked - 1
-    near = picked > NEARLY_ALL
-    if array_module(near) is np and not near.any():
-        return y
-    sums = sum_over(others, (1,), others.dtype).reshape(y.shape)
-    return np.where(near, -sums, y)
+    p = np.exp(x - np.where(endless, 0, lse))
+    return np.where(endless, infinite / np.where(endless, count, 1), p).astype(p.dtype)
 
 
 @cross_entropy_dx.vjp("a")
@@ -203,7 +101,7 @@ def nll_index(x, index, scale, *, total=True):
 
     Arguments as in cross_entropy_index; x are log-probabilities.
     """
-    y = _counted(-np.take_along_axis(x, index, 1)[:, 0] * scale, index, scale)
+    y = counted(-np.take_along_axis(x, index, 1)[:, 0] * scale, index, scale)
     return y.sum() if total else y
 
 

@@ -1,20 +1,14 @@
-"""Cross entropy of a linear map's results, which are never all in memory.
+"""Cross entropy of a linear map's results.
 
 The logits z = x wᵀ + b of N samples and C classes are by far the largest array of a language model:
-4,096 samples of a vocabulary of 50,000 take 800 MB, their gradient as much again. Here they are
-made block by block, once for the losses and once more for the gradients, which is a product more
-than a plain backward has. The forward walks the classes with a running maximum and a running sum,
-as attention does (fast/attention/blocks.py); what is kept is one number a sample.
-
-Wijmans et al., Cut your losses in large-vocabulary language models, 2024.
+4,096 samples of a vocabulary of 50,000 take 800 MB, their gradient as much again. The table's form
+holds them; fast/loss/linear_classes.py makes them block by block.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import on_threads, scratch, spans
-from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
 from ...engine.primitive import primitive
 from ...engine.registry import op
@@ -22,40 +16,14 @@ from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite
 from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
-from ..row_sums import largest_over, sum_over
 from ..softmax import NEARLY_ALL
-from .classes import cross_entropy, cross_entropy_dx_ga, targets_of
+from .classes import cross_entropy, cross_entropy_dx_ga, losses_of, shares_of, targets_of
 from .reduction import check_reduction
 
 __all__ = ["linear_cross_entropy"]
 
-BLOCK = 1 << 20  # logits at a time
-ROWS = 1 << 10  # samples at a time: fewer would read w more often, more leave few classes a block
 
-
-def _blocks(x: Any, w: Any) -> tuple[list[slice], list[slice]]:
-    """Spans of samples and of classes."""
-    rows = min(len(x), ROWS)
-    return spans(len(x), ROWS), spans(len(w), max(1, BLOCK // max(rows, 1)))
-
-
-def _logits(x: Any, w: Any, b: Any) -> Any:
-    """x wᵀ + b of a block, in x's dtype and in scratch memory."""
-    z = scratch.empty("block 0", (len(x), len(w)), x)
-    np.matmul(x, w.astype(x.dtype, copy=False).T, out=z)
-    if b is not None:
-        z += b.astype(x.dtype, copy=False)
-    return z
-
-
-def _at_target(index: Any, columns: slice) -> tuple[Any, Any]:
-    """(which samples have their target in this block of classes, its place there), (n, 1) both."""
-    place = index[:, None] - columns.start
-    inside = (place >= 0) & (place < columns.stop - columns.start)
-    return inside, np.where(inside, place, 0)
-
-
-def _check(x: Any, w: Any, index: Any, b: Any) -> None:
+def check(x: Any, w: Any, index: Any, b: Any) -> None:
     if x.ndim != 2 or w.ndim != 2 or x.shape[1] != w.shape[1]:
         raise ValueError(f"x must be (N, n) and w (C, n); got {x.shape} and {w.shape}")
     if index.shape != x.shape[:1] or (b is not None and b.shape != w.shape[:1]):
@@ -63,39 +31,26 @@ def _check(x: Any, w: Any, index: Any, b: Any) -> None:
         raise ValueError(f"index must be (N,) and b (C,) beside x {x.shape}, w {w.shape}: {given}")
 
 
+def _logits(x: Any, w: Any, b: Any, dtype: Any) -> tuple[Any, Any, Any]:
+    """(x wᵀ + b, x, w), computed in this dtype."""
+    x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
+    z = x @ w.T
+    return (z if b is None else z + b.astype(dtype, copy=False)), x, w
+
+
 @primitive(arrays="x w index b", constants=["index"], outputs=2)
 def linear_nll(x, w, index, b: Any = None):
     """(y, lse): y_n = lse_n − z_n,index, lse_n = log Σ_c exp z_nc, of the logits z = x wᵀ + b
 
     x (N, n), w (C, n), index (N,), b (C,) or None. Gradients: see linear_nll_grads. 16-bit floats
-    are computed in float32, and the results stay there.
+    are computed in float32, and the results stay there. This form holds all logits; that of
+    fast/loss/linear_classes.py never does.
     """
-    _check(x, w, index, b)
-    xp, dtype = array_module(x), common_dtype(*[a for a in (x, w, b) if a is not None])
-    wide = accumulator(dtype) or dtype
-    x = x.astype(wide, copy=False)
-    y, lse = xp.empty(len(x), wide), xp.empty(len(x), wide)
-    samples, classes = _blocks(x, w)
-
-    def work(rows: slice) -> None:
-        top = xp.full((rows.stop - rows.start, 1), -np.inf, wide)
-        total, picked = xp.zeros_like(top), xp.zeros_like(top)
-        for columns in classes:
-            z = _logits(x[rows], w[columns], None if b is None else b[columns])
-            inside, place = _at_target(index[rows], columns)
-            picked = np.where(inside, np.take_along_axis(z, place, 1), picked)
-            higher = np.maximum(top, largest_over(z, (1,)))
-            safe = np.where(higher == -np.inf, 0, higher)  # all −∞ so far stays at 0
-            z -= safe
-            total *= np.exp(top - safe)
-            total += sum_over(np.exp(z, out=z), (1,), wide)
-            top = higher
-        log = np.log(total)
-        lse[rows] = (log + top)[:, 0]
-        y[rows] = (log + (top - picked))[:, 0]
-
-    on_threads(work, samples, x)
-    return y, lse
+    check(x, w, index, b)
+    dtype = common_dtype(*[a for a in (x, w, b) if a is not None])
+    z, *_ = _logits(x, w, b, accumulator(dtype) or dtype)
+    y, lse = losses_of(z, index[:, None])
+    return y[:, 0], lse[:, 0]
 
 
 @linear_nll.vjp
@@ -114,68 +69,24 @@ def linear_nll_grads(a, d, x, w, index, lse, b: Any = None, *, wanted=(True, Tru
     minus the sum of the other p. lse is there to save a pass; the rules see p as the function
     softmax(x wᵀ + b), and hold all logits, so that derivatives of every order follow from theirs.
     """
-    _check(x, w, index, b)
-    xp, dtypes = array_module(x), (x.dtype, w.dtype, w.dtype if b is None else b.dtype)
-    a, d, x = (v.astype(lse.dtype, copy=False) for v in (a, d, x))
-    shapes = x.shape, w.shape, w.shape[:1]
-    grads = [
-        xp.zeros(shape if wants else 0, lse.dtype)
-        for shape, wants in zip(shapes, wanted, strict=True)
-    ]
-    idle = (a == 0) & (d == 0)  # whose gradient is 0, whatever x holds
-    samples, classes = _blocks(x, w)
-    for rows in samples:
-        both, of_d = (a + d)[rows, None], d[rows, None]
-        others, near = xp.zeros_like(both), xp.zeros(both.shape, bool)
-        for columns in classes:
-            g = _logits(x[rows], w[columns], None if b is None else b[columns])
-            g -= lse[rows, None]
-            np.exp(g, out=g)
-            inside, place = _at_target(index[rows], columns)
-            share = np.take_along_axis(g, place, 1)
-            now = inside & (share > NEARLY_ALL)
-            g *= both
-            picked = share * both - np.where(inside, of_d, 0)
-            np.put_along_axis(g, place, np.where(now, 0, picked), 1)
-            np.copyto(g, 0, where=idle[rows, None])
-            others += sum_over(g, (1,), g.dtype)
-            near |= now
-            _add_products(grads, g, x, w, rows, columns, wanted)
-        if xp is not np or near.any():
-            late = np.where(near & ~idle[rows, None], a[rows, None] - others, 0)
-            _add_targets(grads, late, near[:, 0], x[rows], w, index[rows], rows, wanted)
-    pairs = zip(grads, dtypes, strict=True)
-    return tuple([v.astype(dtype, copy=False) for v, dtype in pairs])
-
-
-def _add_products(
-    grads: list, g: Any, x: Any, w: Any, rows: slice, columns: slice, wanted: tuple
-) -> None:
-    """G's share of a block in the gradients of x, w and b."""
-    gx, gw, gb = grads
-    if wanted[0]:
-        gx[rows] += np.matmul(g, w[columns].astype(g.dtype, copy=False))
-    if wanted[1]:
-        gw[columns] += np.matmul(g.T, x[rows])
-    if wanted[2]:
-        gb[columns] += g.sum(0)
-
-
-def _add_targets(
-    grads: list, g: Any, near: Any, x: Any, w: Any, index: Any, rows: slice, wanted: tuple
-) -> None:
-    """That of the targets alone, G at them being g (n, 1), for the rows that are near."""
-    xp = array_module(x)
-    chosen = np.flatnonzero(near) if xp is np else slice(None)  # a GPU would be waited for
-    g, x, index = g[chosen], x[chosen], index[chosen]
-    gx, gw, gb = grads
-    if wanted[0]:
-        own = xp.arange(rows.start, rows.stop)[chosen]
-        gx[own] += g * w[index].astype(g.dtype, copy=False)
-    if wanted[1]:
-        xp.add.at(gw, index, g * x)
-    if wanted[2]:
-        xp.add.at(gb, index, g[:, 0])
+    check(x, w, index, b)
+    dtypes = x.dtype, w.dtype, w.dtype if b is None else b.dtype
+    z, x, w = _logits(x, w, b, lse.dtype)
+    a, d, lse, index = (v[:, None] for v in (a, d, lse, index))
+    p = shares_of(z, lse)
+    near, g = np.take_along_axis(p, index, 1) > NEARLY_ALL, (a + d) * p
+    picked = np.take_along_axis(g, index, 1) - d
+    np.put_along_axis(g, index, 0, 1)
+    others = g.sum(1, keepdims=True)
+    np.put_along_axis(g, index, np.where(near, a - others, picked), 1)
+    g = np.where((a == 0) & (d == 0), 0, g)  # 0, whatever x holds there
+    none = np.zeros_like(g, shape=0)
+    gx = g @ w if wanted[0] else none
+    gw = g.T @ x if wanted[1] else none
+    gb = g.sum(0) if wanted[2] else none
+    return tuple(
+        [v.astype(dtype, copy=False) for v, dtype in zip((gx, gw, gb), dtypes, strict=True)]
+    )
 
 
 @linear_nll_grads.vjp
@@ -232,9 +143,10 @@ def linear_cross_entropy(
     """y = cross_entropy(x wᵀ + b, target), without all logits x wᵀ + b in memory
 
     x (N, n) or (n,), w = linear_weight (C, n), b = linear_bias (C,) or None. target: class indices
-    (N,); for these the logits are made block by block, in the backward once more. Of probabilities
-    (N, C), or of several maps at once, w (C, d₁, …, n) and b (C, d₁, …) with targets (N, d₁, …),
-    they are made as a whole, and so they are for derivatives of second order. weight, reduction and
+    (N,); for these the logits are made block by block, in the backward once more (in plain mode,
+    without minigrad/fast, as a whole). Of probabilities (N, C), or of several maps at once,
+    w (C, d₁, …, n) and b (C, d₁, …) with targets (N, d₁, …), they are made as a whole, and so they
+    are for derivatives of second order. weight, reduction and
     label_smoothing as in cross_entropy; ignore_index: None for −100, and not with probabilities.
     options, which choose PyTorch's blocks, have no effect.
     """

@@ -9,6 +9,7 @@ from .forms import REAL, normal
 from .loss_classes import LOG_SHARES, REDUCTIONS, _cross_entropy, _log_softmax
 
 N, FEATURES, CLASSES = 4, 2, 3
+_LIMITS = "a row with +∞ among its logits is its limit, where the formula has ∞ − ∞"
 _SIZES = "a class index must fit the number of classes, which the size matrix changes"
 
 
@@ -40,7 +41,14 @@ def _nll(x, w, index, b=None):
     return (lse - z)[np.arange(len(x)), index].astype(dtype), lse[:, 0].astype(dtype)
 
 
-register_op("linear_nll", _nll_samples, reference=_nll, dtypes=REAL, skips={"K17": _SIZES})
+register_op(
+    "linear_nll",
+    _nll_samples,
+    reference=_nll,
+    dtypes=REAL,
+    nan_alone=_LIMITS,
+    skips={"K17": _SIZES},
+)
 
 
 def _gradient_samples(rng, dtype):
@@ -127,7 +135,7 @@ register_op(
     reference=_reference,
     dtypes=("float64", "float32"),
     constants=(4,),
-    nan_alone="a row with ±∞ among its logits is its limit or NaN, by where its blocks end",
+    nan_alone=_LIMITS,
     skips={"K32": LOG_SHARES},
     errors=[
         ErrorSample(
