@@ -1,14 +1,17 @@
 """Calls: what the events of one op, on one line and with arrays of one shape, have in common.
 
-A program repeats itself, so nearly every event is of a call that was written before: it is found by
-one look-up, and what its line says besides times and numbers was worked out once.
+A program repeats itself, so nearly every event is of a call that was heard before: it is found by
+one look-up, and what its line says besides times and numbers is worked out once.
 """
 
 import contextlib
 import math
+from copy import copy
 from typing import Any
 
-FIELDS = 10  # of an event that waits: kind, op, t0, t1, thread, seq, origin, arrays, more, came
+from .wide import COMPLEX128, FLOAT64
+
+FIELDS = 4  # of an event that waits: call, t0, t1, seq
 _MOST_CALLS = 50_000  # remembered; forgotten ones are worked out again when they return
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
 
@@ -18,24 +21,41 @@ class Call:
 
     outputs, inputs  (shape, dtype, bytes) of each array, None for a number or a missing one
     more             of a forward: (name, value) of the parameters that its work depends on; of a
-                     backward: its plan
-    forward          of a backward: the call that it belongs to, if the log holds that
-    text             what its lines begin and end with (log_lines.py), once that is made
+                     backward: the numbers of the inputs that its contributions are for
+    forward          of a backward: the call that it belongs to, if the log has heard that
+    wide, mixed      of a forward whose result is of double precision; not of such inputs alone
+    came             the site where double precision came in, if it met a narrower float here
+    text             what its lines say before, between and after times and number (log_lines.py)
     """
 
-    __slots__ = ("kind", "op", "origin", "outputs", "inputs", "more", "forward", "text")
+    __slots__ = (
+        "kind", "op", "thread", "origin", "outputs", "inputs", "more", "forward", "wide", "mixed",
+        "came", "text",
+    )  # fmt: skip
 
     def __init__(
-        self, kind: str, op: str, origin: tuple | None, arrays: tuple, more: Any, forward: Any
+        self,
+        kind: str,
+        op: str,
+        thread: int,
+        origin: tuple | None,
+        arrays: tuple = (),
+        more: tuple | None = None,
+        forward: "Call | None" = None,
     ):
-        self.kind, self.op, self.origin, self.more = kind, op, origin, more
+        self.kind, self.op, self.thread, self.origin = kind, op, thread, origin
         self.outputs, self.inputs = _outputs_and_inputs(arrays)
-        self.forward: Call | None = forward
-        self.text: tuple[str, str] | None = None
+        self.more, self.forward = more, forward
+        dtypes = [array and array[1] for array in (*self.outputs[:1], *self.inputs)]
+        made = dtypes[0] if self.outputs else None
+        self.wide = kind == "forward" and (made is FLOAT64 or made is COMPLEX128)
+        self.mixed = self.wide and dtypes != [made] * len(dtypes)
+        self.came: tuple | None = None
+        self.text: tuple[str, str, str] | None = None
 
 
 class Calls:
-    """The calls that have been seen, and which of them each recorded node was.
+    """The calls that have been heard, and which of them each recorded node was.
 
     known     by all that tells one from another
     forwards  by the number of the node
@@ -45,14 +65,23 @@ class Calls:
         self.known: dict[Any, Call] = {}
         self.forwards: dict[int, Call] = {}
 
-    def add(self, key: tuple, event: tuple) -> Call:
-        """A call that is seen for the first time: kind, op, origin, arrays, more, forward."""
-        call = Call(*event)
+    def add(self, key: tuple, *described: Any) -> Call:
+        """A call that is heard for the first time, made of what Call takes."""
+        call = Call(*described)
         if len(self.known) >= _MOST_CALLS:
             self.known.clear()
         with contextlib.suppress(TypeError):  # a parameter that cannot be a key
             self.known[key] = call
         return call
+
+    def came(self, call: Call, origin: tuple) -> Call:
+        """The same call, where double precision has come in on this line."""
+        key = call, id(origin[0]), origin[1]
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = copy(call)
+            found.came, found.text = origin, None
+        return found
 
     def forget_old(self) -> None:
         """Keep the number of recorded calls bounded."""
@@ -62,14 +91,12 @@ class Calls:
                 del forwards[old]
 
 
-def stack_key(origin: tuple | None) -> list:
-    """A captured stack as a part of a key, without the code objects: their hash is slow."""
+def site_key(origin: tuple | None) -> tuple | None:
+    """An origin as a part of a key, without the code objects: their hash is slow."""
     if origin is None:
-        return []
-    found = [origin[2]]
-    for code, instruction in origin[3:]:
-        found += id(code), instruction
-    return found
+        return None
+    code, instruction, scope, *frames = origin
+    return id(code), instruction, scope, *[part for c, at in frames for part in (id(c), at)]
 
 
 def _outputs_and_inputs(arrays: tuple) -> tuple[tuple, tuple]:

@@ -23,7 +23,7 @@ from ..engine.events import capture_origin
 from ..engine.graph import Leaf, Node
 from . import conversions, formats
 from . import sections as engine_sections
-from .calls import FIELDS
+from .calls import FIELDS, site_key
 from .device_lines import DeviceLines
 from .hearing import hearing
 from .hearing_cost import Cost, hearing_cost, marking_cost
@@ -300,7 +300,7 @@ class event_log:
             writer.events,
             FIELDS * BATCH,
             writer.flush_if_free,
-            writer.lines.threads,
+            writer.lines,
             self.stack,
             self._kept,
             self._wide,
@@ -332,8 +332,9 @@ class event_log:
         if self._memory is not None:
             self._memory.backward_done(leaves, (thread, origin))
         t1 = perf_counter_ns()
-        event = "pass", op, t0, t1, thread, None, origin, (), None, None
-        self._writer.events.extend(event)
+        key, calls = ("pass", op, thread, site_key(origin)), self._writer.lines.calls
+        call = calls.known.get(key) or calls.add(key, "pass", op, thread, origin)
+        self._writer.events.extend((call, t0, t1, "null"))
         if saving and all((node := ref()) is not None and node.saved for ref in saving):
             self._writer.add(("mark", "retained", "graph", t0, t1, thread, origin))
         self._kept.passed(t1, newest)

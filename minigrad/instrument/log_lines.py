@@ -11,7 +11,7 @@ from ..backends.locks import Lock
 from ..backends.sites import site_of
 from ..backends.threads import Local, identity
 from ..ops import work
-from .calls import FIELDS, Call, Calls, stack_key
+from .calls import FIELDS, Call, Calls
 from .formats import json_text
 from .reading import is_cell, source_of
 from .records import MAX_ARRAYS, MAX_NAME, MAX_SOURCES, MAX_TEXT, MAX_TEXTS
@@ -27,7 +27,7 @@ class Lines:
         self._names: dict[Any, Any] = {}
         self._next_name = 0
         self._codes: list[CodeType] = []
-        self._calls = Calls()
+        self.calls = Calls()
         self._told: list[Call] = []  # those whose text is made
         self._texts: dict[str, str] = {}
         self._sources: set[str] = set()  # files whose digests are written
@@ -55,34 +55,11 @@ class Lines:
 
     def write_events(self, events: list, lines: list[str]) -> None:
         """Ops and whole backwards: FIELDS values each."""
-        add, threads = lines.append, {}
-        known, forwards = self._calls.known, self._calls.forwards
-        for kind, op, t0, t1, thread, seq, origin, arrays, more, came in zip(
-            *[iter(events)] * FIELDS, strict=True
-        ):
-            forward = None if kind == "forward" else forwards.get(seq)
-            if origin is not None and len(origin) == 3:
-                code, instruction, scope = origin
-                key = (kind, op, more, forward, *arrays, id(code), instruction, scope)
-            else:
-                key = (kind, op, more, forward, *arrays, *stack_key(origin))
-            try:
-                call = known.get(key)
-            except TypeError:  # a parameter that cannot be a key
-                call = None
-            if call is None:
-                call = self._calls.add(key, (kind, op, origin, arrays, more, forward))
-            if kind == "forward" and seq is not None:
-                forwards[seq] = call
-            begin, end = call.text or self._text(call, lines)
-            middle = threads.get(thread)
-            if middle is None:
-                middle = f',"thread":{self._number(("thread", thread), lines)},"seq":'
-                threads[thread] = middle
-            if came is not None:
-                end = f',"came":{self._site(came[0], came[1], lines)}{end}'
-            add(f'{begin}{t0},"t1":{t1}{middle}{"null" if seq is None else seq}{end}')
-        self._calls.forget_old()
+        add = lines.append
+        for call, t0, t1, seq in zip(*[iter(events)] * FIELDS, strict=True):
+            begin, middle, end = call.text or self._text(call, lines)
+            add(f'{begin}{t0},"t1":{t1}{middle}{seq}{end}')
+        self.calls.forget_old()
 
     def write_others(self, entries: list[tuple], lines: list[str]) -> None:
         """Allocations and releases, of which there are many, and what else a log holds."""
@@ -166,25 +143,29 @@ class Lines:
         lines: list[str],
     ) -> str:  # fmt: skip
         return (
-            f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:MAX_NAME])},'
+            f'{{"kind":"mark","what":{self._quoted(what)},"name":{self._quoted(name)},'
             f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
             f"{self._origin(origin, lines)}}}\n"
         )
 
     # -- what calls have in common ---------------------------------------------------------------
 
-    def _text(self, call: Call, lines: list[str]) -> tuple[str, str]:
-        """What the lines of a call begin and end with."""
-        arrays = ""
+    def _text(self, call: Call, lines: list[str]) -> tuple[str, str, str]:
+        """What the lines of a call say before t0, between t1 and the number, and behind it."""
+        begin = f'{{"kind":"{call.kind}","op":{self._quoted(call.op)},"t0":'
+        middle = f',"thread":{self._number(("thread", call.thread), lines)},"seq":'
+        end = ""
+        if call.came is not None:
+            end += f',"came":{self._site(call.came[0], call.came[1], lines)}'
         if call.inputs or call.outputs:
-            arrays = f',"arrays":{self._number(("arrays", call.inputs, call.outputs), lines)}'
-        end = f"{arrays}{_work_text(call)}{self._origin(call.origin, lines)}}}\n"
-        call.text = f'{{"kind":"{call.kind}","op":{self._quoted(call.op)},"t0":', end
+            end += f',"arrays":{self._number(("arrays", call.inputs, call.outputs), lines)}'
+        end += f"{_work_text(call)}{self._origin(call.origin, lines)}}}\n"
+        call.text = begin, middle, end
         self._told.append(call)
         return call.text
 
     def _quoted(self, name: str) -> str:
-        """An op's name as JSON, escaped once."""
+        """A name as JSON, escaped once."""
         text = self._texts.get(name)
         if text is None:
             if len(self._texts) >= _MOST_NAMES:
@@ -259,7 +240,7 @@ def _work_text(call: Call) -> str:
     if call.kind == "forward":
         found = _counted(work.of, call.op, *arrays, params)
     else:
-        slots = None if call.more is None else tuple(call.more.slots) or None
+        slots = call.more or None
         if slots is not None:
             arrived = [y is not None for y in call.outputs]
             slots = [slot for slot, given in zip(slots, arrived, strict=False) if given]

@@ -139,9 +139,9 @@ class LogWriter:
         """The events that last long enough (whole backwards always do); how many do not."""
         found: list = []
         for at in range(0, len(events), FIELDS):
-            kind, _, t0, t1 = events[at : at + 4]
-            if t1 - t0 >= self.min_ns or kind == "pass":
-                found += events[at : at + FIELDS]
+            call, t0, t1, _ = event = events[at : at + FIELDS]
+            if t1 - t0 >= self.min_ns or call.kind == "pass":
+                found += event
         return found, (len(events) - len(found)) // FIELDS
 
     @contextlib.contextmanager
