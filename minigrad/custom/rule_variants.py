@@ -101,7 +101,7 @@ class VjpVariant(Variant):
 
 
 def vjp_variant(
-    op: Any, *inputs: str, name: str = "in place", on: tuple[str, ...] = ("cpu", "cuda")
+    op: Any, *inputs: str, name: str = "rules in place", on: tuple[str, ...] = ("cpu", "cuda")
 ) -> Callable:
     """Decorator: a rule in front of the op's own for these inputs, as in @op.vjp(*inputs).
 

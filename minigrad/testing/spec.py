@@ -81,7 +81,9 @@ class OpSpec:
     zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
     differentiable  False: no result has a derivative. None: as the op itself shows
     module      the module that registered it: importing that is how to get the op again
-    large       samples for K25 alone, of sizes from which the op takes another form
+    large       samples for K25 and K34, of sizes from which the op takes another form
+    steps       whether the first axis is one of steps, each of which waits for the one before: K34
+                has many rows in each then, and no more steps than the samples
     """
 
     name: str
@@ -102,6 +104,7 @@ class OpSpec:
     differentiable: bool | None = None
     module: str = ""
     large: Callable[[np.random.Generator, Any], Iterator[Sample]] | None = None
+    steps: bool = False
 
     def zero_at(self, position: int) -> bool:
         """Whether the gradient of this argument may be zero in every sample."""

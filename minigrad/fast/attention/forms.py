@@ -21,7 +21,7 @@ for device in ("cpu", "cuda"):
 form(self_attention, "in place")(in_place.attention)
 
 
-@vjp_variant(self_attention, "x", on=("cpu",))
+@vjp_variant(self_attention, "x", name="rule in place", on=("cpu",))
 def self_attention_gradient(g, x, p, heads, scale, time, is_causal):
     """Written into one array where these are NumPy's."""
     if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:

@@ -285,7 +285,7 @@ def blocked_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
 # -- both gradients at once ------------------------------------------------------------------------
 
 
-@vjp_variant(conv, "x", "w", name="winograd of both", on=("cpu",))
+@vjp_variant(conv, "x", "w", name="winograd of both rules", on=("cpu",))
 def conv_gx_and_gw(g, x, w, how, groups):
     """Both by Winograd's form, which transforms g once; None: each by its own rule."""
     if not _both_pay(g, x, w, how, groups):

@@ -141,7 +141,7 @@ def dw_by_blocks(
     return y.astype(common_dtype(a, x), copy=False)
 
 
-@vjp_variant(standardize, name="one walk", on=("cpu",))
+@vjp_variant(standardize, name="rules in one walk", on=("cpu",))
 def standardize_gradients(
     g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
 ):

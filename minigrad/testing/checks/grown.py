@@ -172,7 +172,7 @@ class Growth:
     """Arguments' shapes with one axis multiplied, where it has this length.
 
     length   None: every argument that is not 0-d gets a further axis in front
-    axis     0, or −1: the last one, which may be that of rows
+    axis     0, or −1: the last one, which may be that of rows; or −2
     """
 
     shapes: list[tuple]
@@ -192,7 +192,8 @@ class Growth:
         return tuple(grown)
 
     def _grows(self, shape: tuple) -> bool:
-        return bool(shape) and self.length in (None, shape[self.axis])
+        deep = len(shape) >= max(1, -self.axis)
+        return deep and self.length in (None, shape[self.axis])
 
 
 def growths(sample: Sample) -> Iterator[Growth]:

@@ -62,7 +62,7 @@ def calls_of(
 
 def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
     """The samples; at the fast level the largest one of each set of parameters and, where arrays
-    keep their axes as they grow, of each number of axes.
+    keep their axes as they grow, of each number of axes; and an empty one, if there is one.
     """
     try:
         samples = context.samples(spec, dtype)
@@ -73,7 +73,7 @@ def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
 
     def kind(sample: Sample) -> str:
         axes = [] if is_elementwise(spec) else [np.ndim(x) for x in sample.args]
-        return repr((sample.params, axes))
+        return repr((sample.params, axes, all(map(np.size, sample.args))))
 
     by_size = sorted(samples, key=lambda sample: sum(np.size(x) for x in sample.args))
     return [*{kind(sample): sample for sample in by_size}.values()]
@@ -173,7 +173,7 @@ def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int])
     for dtype in spec.dtypes:
         used = 0
         for sample in _different(spec, context, dtype):
-            for growth in growths(sample) if context.full or used < _SAMPLES else ():
+            for growth in _growths(spec, sample) if context.full or used < _SAMPLES else ():
                 if not _grows(spec, sample, growth, elements):
                     continue
                 shapes, before = growth.shapes_for(elements), taken()
@@ -191,6 +191,16 @@ def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int])
                         yield Call(f"{known}, {what}", other, params)
                 used += 1
                 break
+
+
+def _growths(spec: OpSpec, sample: Sample) -> Iterator[Growth]:
+    """The ways in which a sample may grow; of an op that takes steps in their rows alone."""
+    if not spec.steps:
+        yield from growths(sample)
+        return
+    shapes = [np.shape(x) for x in sample.args]
+    if len(shapes[0]) > 2 and all(map(np.size, sample.args)):
+        yield Growth(shapes, shapes[0][-2], -2)
 
 
 def _grows(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import finfo
+from ...custom.rule_variants import own_rules
 from ...custom.variants import Variant, Variants
-from ...engine import backward
 from ...engine.primitive import Primitive
 from ...tensor_api.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
@@ -50,7 +50,8 @@ class Beside:
     def __init__(
         self, spec: OpSpec, op: Primitive, variant: Variant, found: Parity, xp: Any
     ):  # fmt: skip
-        self.spec, self.reference, self.variant, self.found = spec, op.reference, variant, found
+        self.spec, self.op, self.reference = spec, op, op.reference
+        self.variant, self.found = variant, found
         self.form, self.xp = Variants(op.name, op.reference, (variant,)), xp
         self.outputs = op.outputs or 1
 
@@ -68,6 +69,44 @@ class Beside:
                 lambda moved: self.numpys(None, moved, params),
             )  # fmt: skip
         return expected
+
+    def compare(self, spec: OpSpec, call: Call, context: Context, inside: bool = False) -> None:
+        """One call: each run of the op's forward in it, then its derivatives as a whole.
+
+        inside: a call of another function, whose rules may be what runs the op
+        """
+        op, xp, before = self.op, self.xp, self.found.calls
+        seed = int(context.rng(spec.name, "K34", call.what).integers(1 << 32))
+        args, params = on_device(call.args, xp), on_device(call.params, xp)
+        positions = differentiated(spec, call.args)
+
+        def derived(args: tuple) -> dict[str, Any]:
+            rng = np.random.default_rng(seed)
+            return derivatives(spec.call, args, params, positions, rng, xp)
+
+        def by_the_reference(args: tuple) -> dict[str, Any]:
+            with with_forward(op, op.reference), own_rules(op):
+                return derived(args)
+
+        try:
+            with with_forward(op, self):
+                if inside:
+                    derived(args)
+                else:
+                    spec.call(*[Tensor(x) if is_smooth_array(x) else x for x in args], **params)
+            if self.found.calls == before or not call.differentiate or not positions:
+                return
+            expected = by_the_reference(args)
+        except GradcheckError as error:
+            raise GradcheckError(f"{call.what}: {error}") from error
+        except Exception:
+            return  # what the op itself refuses; of a matrix of equal rows there is no derivative
+        with with_forward(op, self.form):
+            found = derived(args)
+        try:
+            self.near(expected, found, args, by_the_reference)
+        except GradcheckError as error:
+            raise GradcheckError(f"{call.what}: {error}") from error
 
     def named(self, y: Any) -> dict[str, Any]:
         """A forward's results and residuals; of a GPU's the results alone. There a kernel may save
@@ -118,49 +157,8 @@ def _by_a_rounding(args: tuple, xp: Any) -> tuple:
     return tuple(moved)
 
 
-def compare(
-    spec: OpSpec, op: Primitive, variant: Variant, call: Call, beside: Beside, context: Context,
-    inside: bool = False,
-) -> None:  # fmt: skip
-    """One call: each run of the op's forward in it, then its derivatives as a whole.
-
-    inside: a call of another function, whose rules may be what runs the op
-    """
-    xp, before = beside.xp, beside.found.calls
-    seed = int(context.rng(spec.name, "K34", call.what).integers(1 << 32))
-    args, params = on_device(call.args, xp), on_device(call.params, xp)
-    positions = differentiated(spec, call.args)
-
-    def derived(args: tuple) -> dict[str, Any]:
-        return _derivatives(spec.call, args, params, positions, np.random.default_rng(seed), xp)
-
-    def by_the_reference(args: tuple) -> dict[str, Any]:
-        with _forward(op, op.reference), _plain_backward():
-            return derived(args)
-
-    try:
-        with _forward(op, beside):
-            if inside:
-                derived(args)
-            else:
-                spec.call(*[Tensor(x) if is_smooth_array(x) else x for x in args], **params)
-        if beside.found.calls == before or not call.differentiate or not positions:
-            return
-        expected = by_the_reference(args)
-    except GradcheckError as error:
-        raise GradcheckError(f"{call.what}: {error}") from error
-    except Exception:
-        return  # what the op itself refuses; of a matrix of equal rows there is no derivative
-    with _forward(op, Variants(op.name, op.reference, (variant,))):
-        found = derived(args)
-    try:
-        beside.near(expected, found, args, by_the_reference)
-    except GradcheckError as error:
-        raise GradcheckError(f"{call.what}: {error}") from error
-
-
 @contextmanager
-def _forward(op: Primitive, forward: Callable) -> Iterator[None]:
+def with_forward(op: Primitive, forward: Callable) -> Iterator[None]:
     """The op with this forward alone."""
     before = op.forward
     op._set_forward(forward)
@@ -170,20 +168,7 @@ def _forward(op: Primitive, forward: Callable) -> Iterator[None]:
         op._set_forward(before)
 
 
-@contextmanager
-def _plain_backward() -> Iterator[None]:
-    """The rules one by one, as arrays compute them: no compiled or fused vjp stands for them."""
-    vjps, runners = backward.vjps.copy(), backward.rule_runners.copy()
-    try:
-        backward.vjps.clear()
-        backward.rule_runners.clear()
-        yield
-    finally:
-        backward.vjps.update(vjps)
-        backward.rule_runners.update(runners)
-
-
-def _derivatives(
+def derivatives(
     call: Callable, args: tuple, params: dict, positions: list[int], rng: np.random.Generator,
     xp: Any,
 ) -> dict[str, Any]:  # fmt: skip
@@ -194,11 +179,11 @@ def _derivatives(
     ys = [y for y in floating_results(call(*given, **params)) if getattr(y, "requires_grad", False)]
     if not ys:
         return {}
-    vs = [Tensor(_random(rng, y, xp), requires_grad=True) for y in ys]
+    vs = [Tensor(xp.asarray(random_like(rng, y)), requires_grad=True) for y in ys]
     gs = gradients(leaves, ys, vs, create_graph=True)
     found = {f"the gradient of argument {i}": g for i, g in zip(positions, gs) if g is not None}
     again = [g for g in found.values() if g.requires_grad]
-    ws = [xp.asarray(_random(rng, g, xp)) for g in again]
+    ws = [xp.asarray(random_like(rng, g)) for g in again]
     names = [*[f"argument {i}" for i in positions], *["the cotangent"] * len(vs)]
     for name, h in zip(names, gradients([*leaves, *vs], again, ws), strict=True):
         if h is not None:
@@ -206,12 +191,12 @@ def _derivatives(
     return {what: g.data for what, g in found.items()}
 
 
-def _random(rng: np.random.Generator, like: Any, xp: Any) -> Any:
-    """N(0, 1) values of the shape and dtype, where `like` is."""
+def random_like(rng: np.random.Generator, like: Any) -> np.ndarray:
+    """N(0, 1) values of the shape and dtype, on the host."""
     v = rng.standard_normal(like.shape)
     if like.dtype.kind == "c":
         v = v + 1j * rng.standard_normal(like.shape)
-    return xp.asarray(v.astype(like.dtype))
+    return v.astype(like.dtype)
 
 
 # -- how near ----------------------------------------------------------------------------------
@@ -275,9 +260,15 @@ class Bounds:
     def unit(self, a: np.ndarray) -> Any:
         """The rounding of an element, where these are computed one by one; else of the largest."""
         eps = float(finfo(a.dtype).eps)
-        if is_elementwise(self.spec):
+        if self.is_each(a):
             return eps * (np.where(np.isfinite(a), np.abs(a), 0) + _FLOOR)
         return eps * max([_largest(_on_host(y)) for y in self.expected])
+
+    def is_each(self, a: np.ndarray) -> bool:
+        """Whether an element of a is of one element of each argument, no sum over axes along
+        which an argument was broadcast.
+        """
+        return is_elementwise(self.spec) and a.size == max(self.sizes())
 
     def is_exact(self, a: np.ndarray) -> bool:
         return self.variant.followed and allowed(self.spec, a, self.sizes()) is None
@@ -289,13 +280,13 @@ class Bounds:
         if self.variant.followed:
             scale = max([_largest(_on_host(y)) for y in self.expected])
             return allowed(self.spec, a, self.sizes(), scale)
-        return (_ROUNDINGS if is_elementwise(self.spec) else _SUMS) * unit
+        return (_ROUNDINGS if self.is_each(a) else _SUMS) * unit
 
     def changes(self, a: np.ndarray, moved: np.ndarray) -> Any:
         """√n times what one rounding of the arguments changes, n the longest axis."""
         if moved.shape != a.shape:
             return 0.0
-        if is_elementwise(self.spec):
+        if self.is_each(a):
             return np.abs(moved - a)
         longest = max([n for x in self.args for n in np.shape(x)], default=1)
         return longest**0.5 * _largest(moved - a)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...custom.rule_variants import listed_of_rules
 from ...custom.variants import ANY, Variant
 from ...engine.primitive import Primitive
 from ..case import Context, primitive_of
@@ -17,13 +18,15 @@ from .base import check
 from .device import gpu_module
 from .grown import large_samples
 from .variant_calls import Call, calls_of
-from .variant_forwards import Beside, Parity, compare
+from .variant_forwards import Beside, Parity
+from .variant_rules import RulesBeside
 
 
 @check("K34", "each variant gives what the reference gives, to second order",
        per="op", gradient=False, optional=True)  # fmt: skip
 def k34(spec: OpSpec, context: Context) -> int:
-    """Results, residuals, gradients and second derivatives, of one variant at a time.
+    """Results, residuals, gradients and second derivatives, of one variant at a time; of a variant
+    of rules the derivatives.
 
     The arguments are samples, and larger ones: of each dtype, laid out in other ways, broadcast,
     empty, with NaN and infinities, unless the op skips K12. A variant that a tape follows makes
@@ -47,41 +50,41 @@ def k34(spec: OpSpec, context: Context) -> int:
 
 
 def parities(spec: OpSpec, context: Context, but: tuple[Variant, ...] = ()) -> Iterator[Parity]:
-    """What is found of each variant of the op, except for those that are known already."""
+    """What is found of each variant of the op and of its rules, except for those known already."""
     op = primitive_of(spec)
     if op is None or op.reference is None:
         return
-    for variant in [v for v in op.variants if v not in but]:
-        yield _parity(spec, op, variant, context)
+    for kind, variants in ((Beside, op.variants), (RulesBeside, listed_of_rules(op))):
+        for variant in [v for v in variants if v not in but]:
+            for device in getattr(variant, "devices", (variant.on,)):
+                yield _parity(spec, op, variant, device, kind, context)
 
 
-def _parity(spec: OpSpec, op: Primitive, variant: Variant, context: Context) -> Parity:
-    found, xp = Parity(op.name, variant.name, variant.on), np
-    if variant.on not in ("cpu", ANY):
+def _parity(
+    spec: OpSpec, op: Primitive, variant: Variant, device: str, kind: type[Beside], context: Context
+) -> Parity:
+    found, xp = Parity(op.name, variant.name, device), np
+    if device not in ("cpu", ANY):
         xp = gpu_module()
         if xp is None:
             found.unreached = "no GPU here"
             return found
-    alone = copy.copy(variant)
-    beside = Beside(spec, op, alone, found, xp)
-    calls = calls_of(spec, context, variant.least, lambda: found.calls)
+    beside = kind(spec, op, copy.copy(variant), found, xp)
     try:
-        for call in calls:
-            compare(spec, op, alone, call, beside, context)
+        for call in calls_of(spec, context, variant.least, lambda: found.calls):
+            beside.compare(spec, call, context)
         if not found.calls:
-            _by_the_family(spec, op, alone, beside, context)
+            _by_the_family(spec, beside, context)
     except GradcheckError as error:
-        found.failure = f"variant {variant.name} on {variant.on}, {error}"
+        found.failure = f"variant {variant.name} on {device}, {error}"
     return found
 
 
-def _by_the_family(
-    spec: OpSpec, op: Primitive, variant: Variant, beside: Beside, context: Context
-) -> None:
+def _by_the_family(spec: OpSpec, beside: Beside, context: Context) -> None:
     """The large samples of functions registered beside the op, whose calls and rules may run it:
     of conv those of conv2d.
     """
     for other in [s for s in specs.values() if s.module == spec.module and s is not spec]:
         for sample in large_samples(other, context):
             call = Call(f"in {other.name}, {sample.name}", sample.args, sample.params, True)
-            compare(other, op, variant, call, beside, context, inside=True)
+            beside.compare(other, call, context, inside=True)

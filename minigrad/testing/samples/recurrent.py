@@ -237,6 +237,7 @@ register_op(
     "rnn_scan",
     _rnn_samples,
     large=_long(1, 1),
+    steps=True,
     skips={
         "K31": _PRODUCTS,
         "K32": _GATES,
@@ -249,6 +250,7 @@ register_op(
     "lstm_scan",
     of_several(_forms(4, 2)),
     large=_long(4, 2),
+    steps=True,
     skips={"K31": _PRODUCTS, "K32": _GATES},
     reference=_lstm_scan,
     dtypes=REAL,
@@ -258,6 +260,7 @@ register_op(
     "gru_scan",
     of_several(_forms(3, 1, bias=True)),
     large=_long(3, 1),
+    steps=True,
     skips={"K32": _GATES},
     reference=_gru_scan,
     dtypes=REAL,
