@@ -15,8 +15,9 @@ from ..backends import pool
 from ..backends.blocks import spans
 from ..backends.caches import Cache
 from ..expressions import loops as writer
-from ..expressions.loops import Layout, is_line
-from ..expressions.trace import ROW_FUNCTIONS, InFull, NotFusible, require_lines_of, trace
+from ..expressions.loops import Layout
+from ..expressions.trace import NotFusible, Recording, reached, require_lines_of, trace
+from ..fusion.launch import Launch, launched
 from . import disk, install
 from .functions import functions
 from .jit import add, clipped, kernel_of, larger, maximum, minimum, select, sign, smaller
@@ -77,21 +78,7 @@ def takes(arrays: Sequence[Any]) -> bool:
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
     """fn's results on NumPy arrays by one loop; None where it cannot be one (see fusion/launch)."""
-    found = readable(arrays)
-    if found is None:
-        return None
-    ready, forms = found
-    full_key = (key, may_pass, *forms)
-    launch = launches.get(full_key)
-    if launch is None:
-        try:
-            launch = Launch(fn, forms, may_pass)
-        except NotFusible as reason:
-            launch = reason
-        launches.put(full_key, launch)
-    if isinstance(launch, InFull):
-        return run(key, fn, [np.ascontiguousarray(x) for x in arrays], may_pass)
-    return None if isinstance(launch, NotFusible) else launch(ready)
+    return launched(readable, launches, Loop, key, fn, arrays, may_pass)
 
 
 def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list, list]:
@@ -118,8 +105,8 @@ def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list,
     return sizes, [tuple([column[i] for column in columns]) for i in range(len(owns))]
 
 
-class Launch:
-    """One loop for arrays of given shapes: called with them it returns its results."""
+class Loop(Launch):
+    """One loop for arrays of given shapes."""
 
     def __init__(self, fn: Callable, forms: list, may_pass: bool):
         shape = np.broadcast_shapes(*[form[0] for form in forms])
@@ -130,39 +117,26 @@ class Launch:
             (1,) * len(shape) if same else (1,) * (len(shape) - len(own)) + own
             for own, _, same in forms
         ]
-        inputs, found = trace(fn, dtypes)
-        symbols = inputs[0].program.symbols
-        by_rows = any(s.op in ROW_FUNCTIONS | {"length", "place"} for s in symbols)
-        if by_rows:
-            inputs, found = trace(fn, dtypes, [own[-1] != shape[-1] for own in owns])
-            if any(form[2] for form in forms):
-                require_lines_of(fn, dtypes, [form[0] for form in forms], shape[-1], found)
-        sizes, has = collapsed(shape, owns, by_rows)
+        lines = [own[-1:] != shape[-1:] for own in owns]
+        passing = [may_pass and own == shape for own in owns]
+        made = Recording(fn, dtypes, lines, passing)
+        if made.by_rows and any(form[2] for form in forms):
+            require_lines_of(fn, dtypes, [form[0] for form in forms], shape[-1], made.found)
+        sizes, has = collapsed(shape, owns, made.by_rows)
         if sizes[-1] < SHORT <= prod(shape):
             raise NotFusible("short rows")
-        self.found = found
-        self.passed = [
-            may_pass and y is not None and y.op == "input" and owns[y.number] == shape
-            for y in found
-        ]
-        outputs = [
-            y for y, same in zip(found, self.passed, strict=True) if y is not None and not same
-        ]
-        if not any(y is not None for y in found):
-            raise NotFusible("no result")
-        layout = Layout(len(sizes), tuple(has), by_rows)
-        self._place(shape, sizes, layout, inputs, outputs)
-        if outputs:
-            self.loop = compiled(writer.row_source(inputs, outputs, layout))
+        super().__init__(np, made.made(shape))
+        layout = Layout(len(sizes), tuple(has), made.by_rows)
+        self._place(sizes, layout, made)
+        if made.outputs:
+            self.loop = compiled(writer.row_source(made.inputs, made.outputs, layout))
 
-    def _place(self, shape: tuple, sizes: list, layout: Layout, inputs: Any, outputs: Any) -> None:
+    def _place(self, sizes: list, layout: Layout, made: Recording) -> None:
         """How arrays are seen by the loop, and cut for threads."""
-        needed = writer.reached(outputs) if outputs else set()
-        line = (*shape[:-1], 1)
-        flags = [layout.has[x.number] for x in inputs if x.number in needed]
-        self.reads = [x.number for x in inputs if x.number in needed]
-        self.makes = [(line if is_line(y, layout) else shape, y.dtype) for y in outputs]
-        flags += [(True,) * (layout.ndim - 1) + (not is_line(y, layout),) for y in outputs]
+        needed = reached(made.outputs)
+        self.reads = [x.number for x in made.inputs if x.number in needed]
+        flags = [layout.has[i] for i in self.reads]
+        flags += [(True,) * (layout.ndim - 1) + (not made.is_line(y),) for y in made.outputs]
         self.shapes = [
             tuple([n for n, has in zip(sizes, own, strict=True) if has]) or (1,) for own in flags
         ]
@@ -174,17 +148,10 @@ class Launch:
         step = n if whole else max(1, PIECE * n // prod(sizes))
         self.spans = spans(n, step)
 
-    def __call__(self, arrays: Sequence[Any]) -> list:
-        made = [np.empty(*form) for form in self.makes]
-        if made:
-            self._fill([*[arrays[i] for i in self.reads], *made])
-        results = iter(made)
-        return [
-            None if y is None else arrays[y.number] if same else next(results)
-            for y, same in zip(self.found, self.passed, strict=True)
-        ]
-
-    def _fill(self, arrays: list) -> None:
+    def fill(self, arrays: Sequence[Any], ys: list) -> None:
+        if not ys:
+            return
+        arrays = [*[arrays[i] for i in self.reads], *ys]
         seen = [x.reshape(shape) for x, shape in zip(arrays, self.shapes, strict=True)]
         if len(self.spans) == 1:
             self.loop(*self.sizes, *seen)
@@ -204,24 +171,12 @@ class Launch:
 # -- sums over rows --------------------------------------------------------------------------------
 
 
-def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -> list | None:
+def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
     """Σ over the rows of fn(…): see fusion/launch.run_columns.
 
     Rows are cut into shares by their number alone; each is added up in order, then their sums.
     """
-    found = readable(arrays)
-    if found is None:
-        return None
-    ready, forms = found
-    full_key = (key, "columns", *forms)
-    sums = launches.get(full_key)
-    if sums is None:
-        try:
-            sums = Columns(fn, forms)
-        except NotFusible as reason:
-            sums = reason
-        launches.put(full_key, sums)
-    return None if isinstance(sums, NotFusible) else sums(ready)
+    return launched(readable, launches, Columns, (key, "columns"), fn, arrays)
 
 
 class Columns:
@@ -235,7 +190,7 @@ class Columns:
         owns = [(1, 1) if same else (1,) * (2 - len(own)) + own for own, _, same in forms]
         has = [(own[0] == self.rows, own[1] == self.columns) for own in owns]
         inputs, outputs = trace(fn, [form[1] for form in forms])
-        needed = writer.reached(outputs)
+        needed = reached(outputs)
         self.reads = [x.number for x in inputs if x.number in needed]
         self.has = [has[i] for i in self.reads]
         self.dtypes = [y.dtype for y in outputs]

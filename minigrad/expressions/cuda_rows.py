@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .cuda import FOLD, HEADERS, PRELUDE, START, computed, expression, pointers, steps, stored
-from .trace import ROW_FUNCTIONS, Symbol, reached
+from .trace import ROW_FUNCTIONS, Symbol, of_row, reached
 
 VALUES = 64  # 32-bit registers of a thread for what it has loaded
 THREADS = 256  # in a block, for rows that need fewer
@@ -31,11 +31,6 @@ class Layout(NamedTuple):
     def rows(self) -> int:
         """Rows a block takes."""
         return max(1, THREADS // self.threads) if self.threads <= 32 else 1
-
-
-def of_row(y: Symbol) -> bool:
-    """Whether a result has one value a row; a constant fills its array."""
-    return y.is_row and y.op != "constant"
 
 
 def layout_of(length: int, full: Sequence[Any]) -> Layout | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .cuda import steps
-from .trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
+from .trace import ROW_FUNCTIONS, NotFusible, Symbol, of_row, reached
 
 # What an op is in Python, for floats and truth values; names are those of `known`.
 _WORDS = {
@@ -57,11 +57,6 @@ def type_of(dtype: Any) -> str:
     if name not in TYPES:
         raise NotFusible(f"{name} in a loop")
     return name
-
-
-def is_line(y: Symbol, layout: Layout) -> bool:
-    """Whether a result has one value a row."""
-    return layout.of_rows and y.is_row and y.op != "constant"
 
 
 def expression(s: Symbol, last: str) -> str:
@@ -142,6 +137,9 @@ class _Writer:
             return f"r{s.number}[j]"
         return f"x{s.number}[{', '.join(axes) or '0'}]"
 
+    def is_line(self, y: Symbol) -> bool:
+        return self.layout.of_rows and of_row(y)
+
     # -- passes ------------------------------------------------------------------------------------
 
     def groups(self) -> list[list[Symbol]]:
@@ -195,7 +193,7 @@ class _Writer:
         names = [f"n{k}" for k in range(layout.ndim)] + [f"x{x.number}" for x in self.used]
         names += [f"y{i}" for i in range(len(self.outputs))]
         groups = self.groups()
-        whole = [y for y in self.outputs if not is_line(y, layout)]
+        whole = [y for y in self.outputs if not self.is_line(y)]
         sums = [[p.args[0] for p in group] for group in groups]
         passes = [*sums, whole]
         buffers = self.kept(passes)
@@ -211,7 +209,7 @@ class _Writer:
         self.row_values(self.outputs)
         lead = [f"i{k}" for k in range(layout.ndim - 1)]
         for i, y in enumerate(self.outputs):
-            if is_line(y, layout):
+            if self.is_line(y):
                 self.say(f"y{i}[{', '.join(lead) or '0'}] = v{y.number}")
             else:
                 self.say(f"z{i} = y{i}[{', '.join([*lead, ':'])}]")
@@ -221,7 +219,7 @@ class _Writer:
             self.loaded(len(groups), whole, buffers)
             self.element_pass(len(groups), whole, buffers)
             self.say(*[f"z{i}[j] = v{y.number}" for i, y in enumerate(self.outputs)
-                       if not is_line(y, layout)])  # fmt: skip
+                       if not self.is_line(y)])  # fmt: skip
         return "\n".join([f"def fused({', '.join(names)}):", *self.lines, ""])
 
     def sums(self, k: int, group: list[Symbol], buffers: dict[int, int]) -> None:

@@ -26,6 +26,7 @@ class InFull(NotFusible):
 
 
 ROW_FUNCTIONS = {"sum", "max", "min"}
+_OF_ROWS = ROW_FUNCTIONS | {"length", "place"}
 _EXTREMA = {"maximum", "minimum", "fmax", "fmin"}
 KNOWN = COMPARISONS | set(
     "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 "
@@ -364,6 +365,53 @@ def trace(
         for i, (dtype, flag) in enumerate(zip(dtypes, flags, strict=True))
     ]
     return inputs, _outputs(program, fn, inputs)
+
+
+def of_row(y: Symbol) -> bool:
+    """Whether a result has one value a row; a constant fills its array."""
+    return y.is_row and y.op != "constant"
+
+
+class Recording:
+    """A function recorded for arrays of these dtypes: what a kernel or a loop is made of.
+
+    lines    which arrays have one value a row, if it is a program of rows
+    passing  which arrays may be results themselves, without a copy
+    by_rows  whether it is a program of rows in any case
+
+    found    for each result its symbol, or None; outputs: those of them that must be computed
+    """
+
+    def __init__(
+        self,
+        fn: Callable,
+        dtypes: Sequence[Any],
+        lines: Sequence[bool],
+        passing: Sequence[bool],
+        by_rows: bool = False,
+    ):
+        self.inputs, self.found = trace(fn, dtypes)
+        self.by_rows = by_rows or any(s.op in _OF_ROWS for s in self.inputs[0].program.symbols)
+        if self.by_rows:
+            self.inputs, self.found = trace(fn, dtypes, lines)
+        given = [y for y in self.found if y is not None]
+        if not given:
+            raise NotFusible("no result")
+        self._passed = {y.number for y in given if y.op == "input" and passing[y.number]}
+        self.outputs: list[Symbol] = [y for y in given if y.number not in self._passed]
+
+    def is_line(self, y: Symbol) -> bool:
+        """Whether a result's array has one value a row."""
+        return self.by_rows and of_row(y)
+
+    def made(self, shape: tuple) -> list:
+        """What a Launch makes (fusion/launch.py), for arrays of this common shape."""
+        line = (*shape[:-1], 1)
+        return [
+            None if y is None else y.number if y.number in self._passed
+            else (line if self.is_line(y) else shape, y.dtype)
+            for y in self.found
+        ]  # fmt: skip
 
 
 def require_lines_of(

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.caches import Cache
 from ..backends.device import array_module, is_contiguous
 from ..expressions import cuda, cuda_columns, cuda_rows
-from ..expressions.trace import ROW_FUNCTIONS, InFull, NotFusible, Symbol, require_lines_of, trace
+from ..expressions.trace import InFull, NotFusible, Recording, require_lines_of, trace
 
 # compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
 host: Any = None
@@ -48,29 +48,43 @@ def shaped(y: Any, shape: tuple) -> Any:
 
 
 class Launch:
-    """One kernel for arrays of given shapes: called with them it returns its results.
+    """Work on arrays of given shapes: called with them it returns its results.
 
     made    for each result its shape and dtype, the place of the argument that it is, or None
     """
 
-    def __init__(self, kernel: Any, grid: tuple, block: int, made: list, tail: tuple):
-        self.kernel, self.grid, self.block = kernel, grid, (block,)
-        self.made, self.tail = made, tail  # tail: the sizes, as whole_numbers gives them
+    def __init__(self, xp: Any, made: list):
+        self.xp, self.made = xp, made
         self.places = [i for i, form in enumerate(made) if type(form) is tuple]
 
-    def __call__(self, xp: Any, arrays: Sequence[Any]) -> list:
+    def __call__(self, arrays: Sequence[Any]) -> list:
+        empty = self.xp.empty
         ys: list[Any] = [
-            xp.empty(*form) if type(form) is tuple else form if form is None else arrays[form]
+            empty(*form) if type(form) is tuple else form if form is None else arrays[form]
             for form in self.made
         ]
-        if self.grid[0]:
-            given = [ys[i] for i in self.places]
-            self.kernel(self.grid, self.block, (*arrays, *given, *self.tail))
+        self.fill(arrays, [ys[i] for i in self.places])
         return ys
 
+    def fill(self, arrays: Sequence[Any], ys: list) -> None:
+        """Compute the results that are neither arguments nor None."""
+        raise NotImplementedError
 
-class Kernel:
-    """A function recorded for arrays of these dtypes.
+
+class KernelLaunch(Launch):
+    """One kernel; its arguments are the arrays, the results, and the sizes in `tail`."""
+
+    def __init__(self, xp: Any, kernel: Any, grid: tuple, block: int, made: list, tail: tuple):
+        super().__init__(xp, made)
+        self.kernel, self.grid, self.block, self.tail = kernel, grid, (block,), tail
+
+    def fill(self, arrays: Sequence[Any], ys: list) -> None:
+        if self.grid[0]:
+            self.kernel(self.grid, self.block, (*arrays, *ys, *self.tail))
+
+
+class Kernel(Recording):
+    """A function recorded for arrays of these dtypes, as a kernel.
 
     kinds    how an elementwise kernel reads the arrays (cuda.elementwise_source); None: it cannot
     in_rows  how a kernel of rows does (cuda_rows.row_source), if that is something else
@@ -85,31 +99,20 @@ class Kernel:
         in_rows: Sequence[str | None] | None = None,
         may_pass: bool = False,
     ):
-        self.inputs, self.found = trace(fn, dtypes)
-        of_rows = ROW_FUNCTIONS | {"length", "place"}
-        self.by_rows = any(s.op in of_rows for s in self.inputs[0].program.symbols)
-        self.by_rows |= not {"full", "one", "part"}.issuperset(kinds)
-        used = in_rows if self.by_rows and in_rows is not None else kinds
+        in_rows = kinds if in_rows is None else in_rows
+        lines = [kind in ("line", "lines", "one") for kind in in_rows]
+        passing = [may_pass and kind == "full" for kind in kinds]
+        elements = {"full", "one", "part"}.issuperset(kinds)
+        super().__init__(fn, dtypes, lines, passing, by_rows=not elements)
+        used = in_rows if self.by_rows else kinds
         self.kinds = tuple([kind for kind in used if kind is not None])
         if len(self.kinds) < len(used):
             raise NotFusible("an array that is broadcast over axes between its own")
-        if self.by_rows:
-            lines = [kind in ("line", "lines", "one") for kind in self.kinds]
-            self.inputs, self.found = trace(fn, dtypes, lines)
-        self.passed = [
-            may_pass and y is not None and y.op == "input" and self.kinds[y.number] == "full"
-            for y in self.found
-        ]
-        self.outputs: list[Symbol] = [
-            y for y, same in zip(self.found, self.passed, strict=True) if y is not None and not same
-        ]
-        if not any(y is not None for y in self.found):
-            raise NotFusible("no result")
 
     def whole(self) -> list:
         """The dtypes of what is read and written at every place."""
         pairs = zip(self.inputs, self.kinds, strict=True)
-        ys = [y.dtype for y in self.outputs if not (self.by_rows and cuda_rows.of_row(y))]
+        ys = [y.dtype for y in self.outputs if not self.is_line(y)]
         return [x.dtype for x, kind in pairs if kind == "full"] + ys
 
     def layout(self, length: int) -> cuda_rows.Layout | None:
@@ -126,30 +129,24 @@ class Kernel:
             return cuda_rows.looped_source(self.inputs, self.outputs, self.kinds)
         return cuda_rows.row_source(self.inputs, self.outputs, self.kinds, layout)
 
-    def launch(self, xp: Any, shape: tuple, sizes: tuple) -> Launch:
-        n, length = prod(shape), shape[-1] if shape else 1
-        line = (*shape[:-1], 1)
-        made: list[Any] = []
-        for y, same in zip(self.found, self.passed, strict=True):
-            if y is None or same:
-                made.append(None if y is None else y.number)
-            else:
-                made.append((line if self.by_rows and cuda_rows.of_row(y) else shape, y.dtype))
+    def launch(self, xp: Any, shape: tuple, sizes: tuple) -> KernelLaunch:
+        n, length, made = prod(shape), shape[-1] if shape else 1, self.made(shape)
         if not n or not self.outputs:
-            return Launch(None, (0,), 0, made, ())
+            return KernelLaunch(xp, None, (0,), 0, made, ())
         if not self.by_rows:
             index = "unsigned int" if n < _SHORT else "long long"
             width = cuda.lanes(self.whole())
             kernel = compiled(xp, self.source(index=index))
             grid = (-(-n // (cuda.BLOCK * width)),)
-            return Launch(kernel, grid, cuda.BLOCK, made, whole_numbers(xp, (n, *sizes)))
+            tail = whole_numbers(xp, (n, *sizes))
+            return KernelLaunch(xp, kernel, grid, cuda.BLOCK, made, tail)
         rows = n // length
         kernel = compiled(xp, self.source(length))
         layout, tail = self.layout(length), whole_numbers(xp, (rows, length, *sizes))
         if layout is None:
-            return Launch(kernel, (rows,), 1024, made, tail)
+            return KernelLaunch(xp, kernel, (rows,), 1024, made, tail)
         grid, block = (-(-rows // layout.rows),), layout.threads * layout.rows
-        return Launch(kernel, grid, block, made, tail)
+        return KernelLaunch(xp, kernel, grid, block, made, tail)
 
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
@@ -163,15 +160,33 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
         return host.run(key, fn, arrays, may_pass)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
-    ready, forms = readable(arrays)
-    full_key = (key, arrays[0].device.id, *forms)
+    key = (key, arrays[0].device.id)
+    return launched(readable, launches, _prepared, key, fn, arrays, may_pass, xp)
+
+
+def launched(
+    readable: Callable, launches: Cache, make: Callable, key: Hashable, fn: Callable,
+    arrays: Sequence[Any], *options: Any,
+) -> list | None:  # fmt: skip
+    """fn's results by what is kept for such arrays, made by make(fn, forms, *options) the first
+    time; None where it raised NotFusible, or arrays are not readable.
+    """
+    found = readable(arrays)
+    if found is None:
+        return None
+    ready, forms = found
+    full_key = (key, *options, *forms)
     launch = launches.get(full_key)
     if launch is None:
-        launch = _prepared(fn, xp, forms, may_pass)
+        try:
+            launch = make(fn, forms, *options)
+        except NotFusible as reason:
+            launch = reason
         launches.put(full_key, launch)
     if isinstance(launch, InFull):
-        return run(key, fn, [x.copy(order="C") for x in arrays], may_pass)
-    return None if isinstance(launch, NotFusible) else launch(xp, ready)
+        arrays = [x.copy(order="C") for x in arrays]
+        return launched(readable, launches, make, key, fn, arrays, *options)
+    return None if isinstance(launch, NotFusible) else launch(ready)
 
 
 def readable(arrays: Sequence[Any]) -> tuple[list, list]:
@@ -201,20 +216,17 @@ def dense(x: Any) -> Any:
     return x.copy(order="C")
 
 
-def _prepared(fn: Callable, xp: Any, forms: list, may_pass: bool) -> Launch | NotFusible:
+def _prepared(fn: Callable, forms: list, may_pass: bool, xp: Any) -> KernelLaunch:
     shape = np.broadcast_shapes(*[form[0] for form in forms])
     places = [("one", ()) if same else kind_of(own, shape) for own, _, same in forms]
     in_rows = [("one", ()) if same else row_kind_of(own, shape) for own, _, same in forms]
     names, row_names = ([place and place[0] for place in found] for found in (places, in_rows))
-    try:
-        dtypes = [dtype for _, dtype, _ in forms]
-        kernel = Kernel(fn, dtypes, names, row_names, may_pass)
-        if kernel.by_rows and any(same for _, _, same in forms):
-            require_lines_of(fn, dtypes, [own for own, _, _ in forms], shape[-1], kernel.found)
-        used = in_rows if kernel.by_rows else places
-        return kernel.launch(xp, shape, tuple([n for place in used if place for n in place[1]]))
-    except NotFusible as reason:
-        return reason
+    dtypes = [dtype for _, dtype, _ in forms]
+    kernel = Kernel(fn, dtypes, names, row_names, may_pass)
+    if kernel.by_rows and any(same for _, _, same in forms):
+        require_lines_of(fn, dtypes, [own for own, _, _ in forms], shape[-1], kernel.found)
+    used = in_rows if kernel.by_rows else places
+    return kernel.launch(xp, shape, tuple([n for place in used if place for n in place[1]]))
 
 
 def kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
@@ -253,59 +265,50 @@ def row_kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
 # -- sums over rows --------------------------------------------------------------------------------
 
 
-def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -> list | None:
+def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
     """Σ over the rows of fn(…), for arrays that are (rows, columns), a row, or one value a row.
 
     fn gives the summands in a dtype to sum them in; so are the results, each (columns,).
     """
     xp: Any = array_module(arrays[0])
     if xp is np and host is not None:
-        return host.run_columns(key, fn, arrays, rows)
+        return host.run_columns(key, fn, arrays)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
-    ready, forms = readable(arrays)
-    full_key = (key, "columns", arrays[0].device.id, rows, *forms)
-    launch = launches.get(full_key)
-    if launch is None:
-        launch = _columns(fn, xp, forms)
-        launches.put(full_key, launch)
-    if isinstance(launch, NotFusible):
+    key = (key, "columns", arrays[0].device.id)
+    ys = launched(readable, launches, _columns, key, fn, arrays, xp)
+    if ys is None:
         return None
-    ys = launch(xp, ready)
     if ys[0].shape[0] == 1:
         return [shaped(y, y.shape[1:]) for y in ys]
-    total: Any = run_columns("total", _each, ys, ys[0].shape[0])
-    return total
+    return run_columns("total", _each, ys)
 
 
 def _each(*sums: Any) -> list:
     return list(sums)
 
 
-def _columns(fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
+def _columns(fn: Callable, forms: list, xp: Any) -> KernelLaunch:
     shape = np.broadcast_shapes(*[form[0] for form in forms])
-    try:
-        kinds = []
-        for own, _, same in forms:
-            place = ("one", ()) if same else row_kind_of(own, shape)
-            if place is None or place[1]:
-                raise NotFusible("an array that is neither a row nor one value a row")
-            kinds.append(place[0])
-        inputs, outputs = trace(fn, [dtype for _, dtype, _ in forms])
-        rows, columns = shape
-        full = [form[1] for form, kind in zip(forms, kinds, strict=True) if kind == "full"]
-        width = cuda.lanes(full) if full else 1
-        while columns % width or width > 4:
-            width //= 2
-        blocks = -(-columns // (32 * width))
-        share = max(64, -(-rows * blocks // 1056))  # about 8 blocks for each multiprocessor
-        shares = -(-rows // share)
-        made: list = [((shares, columns), y.dtype) for y in outputs]
-        if not rows * columns:
-            raise NotFusible("nothing to add")
-        source = cuda_columns.column_source(inputs, outputs, kinds, width)
-        grid, block = (blocks, shares), 32 * cuda_columns.WARPS
-        tail = whole_numbers(xp, (rows, columns, share))
-        return Launch(compiled(xp, source), grid, block, made, tail)
-    except NotFusible as reason:
-        return reason
+    kinds = []
+    for own, _, same in forms:
+        place = ("one", ()) if same else row_kind_of(own, shape)
+        if place is None or place[1]:
+            raise NotFusible("an array that is neither a row nor one value a row")
+        kinds.append(place[0])
+    inputs, outputs = trace(fn, [dtype for _, dtype, _ in forms])
+    rows, columns = shape
+    full = [form[1] for form, kind in zip(forms, kinds, strict=True) if kind == "full"]
+    width = cuda.lanes(full) if full else 1
+    while columns % width or width > 4:
+        width //= 2
+    blocks = -(-columns // (32 * width))
+    share = max(64, -(-rows * blocks // 1056))  # about 8 blocks for each multiprocessor
+    shares = -(-rows // share)
+    made: list = [((shares, columns), y.dtype) for y in outputs]
+    if not rows * columns:
+        raise NotFusible("nothing to add")
+    source = cuda_columns.column_source(inputs, outputs, kinds, width)
+    grid, block = (blocks, shares), 32 * cuda_columns.WARPS
+    tail = whole_numbers(xp, (rows, columns, share))
+    return KernelLaunch(xp, compiled(xp, source), grid, block, made, tail)

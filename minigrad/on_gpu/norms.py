@@ -199,7 +199,7 @@ def _channel_sums(key: Any, fn: Any, arrays: list, x: Any, wide: Any) -> list | 
     parts = launch.run((key, "channels", wide), sums, arrays)
     if parts is None:
         return None
-    return launch.run_columns("total", _each, [p.reshape((n, c)) for p in parts], n)
+    return launch.run_columns("total", _each, [p.reshape((n, c)) for p in parts])
 
 
 def _each(*sums: Any) -> list:

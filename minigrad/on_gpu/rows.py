@@ -168,5 +168,5 @@ def columns_sum(
         ys = fn(*[s.astype(wide) for s in symbols])
         return list(ys) if isinstance(ys, list | tuple) else [ys]
 
-    ys = launch.run_columns((key, wide), summands, xs, rows)
+    ys = launch.run_columns((key, wide), summands, xs)
     return ys and [y if y.dtype == dtype else y.astype(dtype) for y in ys]
