@@ -53,16 +53,24 @@ class VjpVariant(Variant):
 
     inputs   whose rule it is, as op.vjp is given them: none for a joint one, several for a shortcut
     devices  whose arrays it takes
+    always   it leaves no call: it is the op's rule itself, and nothing is counted
     """
 
-    def __init__(self, op: Any, inputs: tuple[str, ...], fn: Callable, name: str, devices: tuple):
+    def __init__(
+        self, op: Any, inputs: tuple[str, ...], fn: Callable, name: str, devices: tuple,
+        always: bool = False,
+    ):  # fmt: skip
         super().__init__(fn, devices[0], name=name)
-        self.op, self.inputs, self.devices = op, inputs, devices
+        self.op, self.inputs, self.devices, self.always = op, inputs, devices, always
         table, key = self._at()
         self.own: Any = table.get(key) if inputs else op.joint or dict(op.rules)
 
-    def install(self) -> None:
-        """Put it in front of the op's own rules."""
+    def install(self, counted: bool = False) -> None:
+        """Put it in front of the op's own rules. counted: also one that leaves no call."""
+        if self.always and not counted:
+            self.fn.in_front = self  # type: ignore[attr-defined]
+            self.op.vjp(*self.inputs)(self.fn)
+            return
         names = argument_names(self.fn)
 
         @wraps(self.fn)
@@ -101,15 +109,17 @@ class VjpVariant(Variant):
 
 
 def vjp_variant(
-    op: Any, *inputs: str, name: str = "rules in place", on: tuple[str, ...] = ("cpu", "cuda")
-) -> Callable:
+    op: Any, *inputs: str, name: str = "rules in place", on: tuple[str, ...] = ("cpu", "cuda"),
+    always: bool = False,
+) -> Callable:  # fmt: skip
     """Decorator: a rule in front of the op's own for these inputs, as in @op.vjp(*inputs).
 
-    It asks by name for all that the own rules ask for; where it returns None these run.
+    It asks by name for all that the own rules ask for; where it returns None these run. One that
+    never does is `always` the rule: in a small backward the question would be seen.
     """
 
     def add(fn: Callable) -> Callable:
-        VjpVariant(op, inputs, fn, name, on).install()
+        VjpVariant(op, inputs, fn, name, on, always).install()
         return fn
 
     return add
@@ -136,7 +146,7 @@ def own_rules(op: Any, variant: Variant | None = None) -> Iterator[None]:
         other.uninstall()
     try:
         if isinstance(variant, VjpVariant):
-            variant.install()
+            variant.install(counted=True)
         elif variant is not None:
             add_to_rules(op, variant)
         yield

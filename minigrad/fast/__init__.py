@@ -16,6 +16,7 @@ norm/              normalisations: rows, sums over images in both orders, blocks
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
 elementwise/       activations, rules and selections of large arrays in place
 recurrent/         sequences and their backward in place, factors made for many steps at once
+reduce/            sums, extrema, spread and norms of rows and channels; running sums by steps
 """
 
 import numpy as np
@@ -37,6 +38,7 @@ from . import (
     ownership,
     pool,
     recurrent,
+    reduce,
 )
 
 primitive.make_call = fast_call.generated_call

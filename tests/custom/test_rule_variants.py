@@ -119,6 +119,22 @@ def test_the_own_rules_stay_reachable():
     assert slope(op) == 2
 
 
+def test_a_rule_that_leaves_no_call_is_the_op_s_rule_and_counted_where_it_is_alone():
+    op = make("sine", np.sin, SINE, {})
+
+    @vjp_variant(op, "x", always=True)
+    def twice(g, x):
+        return 2 * g
+
+    (variant,) = listed_of_rules(op)
+    assert slope(op) == 2 and variant.calls == 0
+    with own_rules(op):
+        assert slope(op) == 1
+    with own_rules(op, variant):
+        assert slope(op) == 2 and variant.calls == 1
+    assert slope(op) == 2 and listed_of_rules(op) == (variant,)
+
+
 def test_one_variant_alone_stands_in_front_of_the_own_rules(doubling):
     [variant] = on_the_host(mg.mul)
     with own_rules(mg.mul):

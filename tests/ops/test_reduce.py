@@ -97,12 +97,6 @@ def test_the_gradient_of_a_sum_is_a_broadcast_view():
     assert g.strides[0] == 0 and g.shape == (100, 100)
 
 
-def test_the_gradient_of_a_small_sum_is_filled_which_takes_less_time_than_a_view():
-    node = leaf(np.ones((4, 3))).sum(axis=0).node
-    (g,) = node.plan.apply_rules((np.arange(3.0), *node.saved))
-    assert g.flags.c_contiguous and g.tolist() == [[0.0, 1.0, 2.0]] * 4
-
-
 # -- 16-bit floats ---------------------------------------------------------------------------
 
 

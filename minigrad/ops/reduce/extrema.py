@@ -9,7 +9,6 @@ from ...engine.primitive import primitive
 from ...tensor_api.composite import composite
 from ..axes import widen
 from ..batching import along, reduction
-from ..row_sums import extremum_of_each_row, left_of, rows_along
 from .sums import keep_axes
 
 __all__ = ["amax", "amin", "argmax", "argmin", "max", "min", "ptp"]
@@ -21,21 +20,13 @@ def max(x, axis=None, keepdims=False):
 
     A slice with NaN gives NaN, and its NaN entries share the gradient. No elements: ValueError.
     """
-    return _extremum(np.maximum, np.max, x, axis, keepdims)
+    return np.max(x, axis=axis, keepdims=keepdims)
 
 
 @primitive(numpy=(np.min, np.amin))
 def min(x, axis=None, keepdims=False):
     """y = min x over `axis` ;  gx = g / (number of ties) where x = y, else 0. NaN as in max."""
-    return _extremum(np.minimum, np.min, x, axis, keepdims)
-
-
-def _extremum(function: np.ufunc, reduction: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """The reduction, by the function of two arguments where x has many short rows."""
-    rows = rows_along(x, axis)
-    if rows is None:
-        return reduction(x, axis=axis, keepdims=keepdims)
-    return extremum_of_each_row(function, rows).reshape(left_of(x.shape, axis, keepdims))
+    return np.min(x, axis=axis, keepdims=keepdims)
 
 
 @max.vjp("x")

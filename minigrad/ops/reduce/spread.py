@@ -8,10 +8,9 @@ from ...backends.dtypes import is_differentiable
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...tensor_api.composite import composite
-from ..axes import accumulate, array_like, axes_of, count, widen
+from ..axes import accumulate, array_like, count, widen
 from ..batching import reduction
 from ..elementwise.selection import constant_in
-from ..row_sums import FEW, left_of, rows_along, sum_of_each_row, sum_of_product
 from .sums import keep_axes
 
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
@@ -37,23 +36,7 @@ def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     division by 0, as in NumPy.
     """
     ddof = degrees_lost("var", ddof, correction)
-    y = _var_of_rows(x, axis, dtype, ddof, keepdims)
-    return accumulate(np.var, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims) if y is None else y
-
-
-def _var_of_rows(x: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool) -> Any:
-    """np.var where `axis` makes many rows of x, whose sums are quicker; else None."""
-    rows = rows_along(x, axis) if dtype is None else None
-    if rows is None or rows.shape[1] <= ddof:
-        return None
-    n = rows.shape[1]
-    mean = sum_of_each_row(rows)
-    mean /= n
-    centred = rows - mean[:, None]
-    centred *= centred
-    y = sum_of_each_row(centred)
-    y /= n - ddof
-    return y.reshape(left_of(x.shape, axis, keepdims))
+    return accumulate(np.var, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
 @var.vjp("x")
@@ -75,11 +58,14 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     if dtype is None and (wide := widen(x)) is not x:  # bfloat16's squares may be beyond float32's
         return std.forward(wide, **options).astype(x.dtype)
     with np.errstate(over="ignore"):  # done again below
-        y = _var_of_rows(x, axis, dtype, ddof, keepdims)
-        y = accumulate(np.std, x, dtype, **options) if y is None else np.sqrt(y)
-    if x.size == 0:
-        return y
-    varies = op.max(x, axis=axis, keepdims=keepdims) != op.min(x, axis=axis, keepdims=keepdims)
+        y = accumulate(np.std, x, dtype, **options)
+    return settled(x, y, dtype, options) if x.size else y
+
+
+def settled(x: Any, y: Any, dtype: Any, options: dict) -> Any:
+    """The deviation y of x: 0 of a constant, and of x over a power of two where y is lost."""
+    of = {"axis": options["axis"], "keepdims": options["keepdims"]}
+    varies = op.max(x, **of) != op.min(x, **of)
     if dtype is None and type(x) is np.ndarray and x.dtype.char in _ROOTS:
         known = (y >= _ROOTS[x.dtype.char]) & (y < np.inf)
         if not known.all() and (lost := np.logical_and(varies, ~known)).any():
@@ -87,7 +73,6 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     return np.where(np.logical_or(varies, ~np.isfinite(y)), y, 0).astype(y.dtype)
 
 
-_TINY = {char: float(np.finfo(char).tiny) for char in "fdFD"}
 # √ of the least number whose square has all its digits, by the dtype's character
 _ROOTS = {char: float(np.sqrt(np.finfo(char).tiny)) for char in "fdFD"}
 
@@ -140,33 +125,21 @@ def divided(g: Any, y: Any) -> Any:
 
 def _length(x: Any, axis: Any, keepdims: bool, p: float) -> Any:
     """(Σ |x|ᵖ)^(1/p); again of x over a power of two where the sum is beyond the numbers."""
+    r = np.abs(x)
 
     def root(total: Any) -> Any:
         return np.sqrt(total) if p == 2 else total ** (1 / p)
 
     with np.errstate(over="ignore", divide="ignore"):  # 0 to a negative power: ∞, whose root is 0
-        total = _sum_of_powers(x, axis, keepdims, p)
+        total = np.sum(r * r if p == 2 else r**p, axis=axis, keepdims=keepdims)
         y = root(total)
         if type(x) is np.ndarray and x.size and x.dtype.char in _ROOTS:
             known = (total >= np.finfo(x.dtype).tiny) & (total < np.inf)
             if not known.all():
-                r = np.abs(x)
                 scale = _scale_of(r, axis)
                 scaled = root(np.sum((r / scale) ** p, axis=axis, keepdims=keepdims))
                 y = np.where(known, y, scaled * scale.reshape(scaled.shape))
     return y
-
-
-def _sum_of_powers(x: Any, axis: Any, keepdims: bool, p: float) -> Any:
-    """Σ |x|ᵖ, squares of many real numbers by BLAS's product of a vector with itself."""
-    if p != 2:
-        return np.sum(np.abs(x) ** p, axis=axis, keepdims=keepdims)
-    if type(x) is np.ndarray and x.size >= FEW and x.dtype.char in "fd":
-        axes = axes_of(axis, x.ndim)
-        y = sum_of_product(x, x, axes)
-        return y if keepdims else y.reshape([n for k, n in enumerate(x.shape) if k not in axes])
-    r = np.abs(x)
-    return np.sum(r * r, axis=axis, keepdims=keepdims)
 
 
 @primitive
@@ -181,29 +154,12 @@ def p_norm(x, axis=None, keepdims=False, p=2):
     return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y
 
 
-def _times_unit(g: Any, x: Any, y: Any) -> Any:
-    """g x/y, and 0 where y = 0; of a large array by g/y where that is a normal number."""
-    if type(x) is np.ndarray and x.size > FEW:
-        w = divided(g, y)
-        if isinstance(w, np.ndarray) and _is_normal(w):
-            return w * x
-    return np.where(y == 0, 0, x / np.where(y == 0, 1, y)) * g
-
-
-def _is_normal(w: Any) -> bool:
-    tiny = _TINY.get(w.dtype.char, np.inf)
-    if w.size == 1:
-        return bool(tiny <= abs(w.item()) < np.inf)
-    size = np.abs(w)
-    return bool(np.minimum.reduce(size, axis=None) >= tiny and size.max() < np.inf)
-
-
 @p_norm.vjp("x")
 def p_norm_dx(g, x, y, axis, keepdims, p):
     g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
     x = widen(x)
     if p == 2:
-        return _times_unit(g, x, y)
+        return np.where(y == 0, 0, x / np.where(y == 0, 1, y)) * g
     r = np.abs(x)
     none = np.logical_or(r == 0, y == 0)
     r = np.where(none, 1, r)
