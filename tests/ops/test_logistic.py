@@ -9,7 +9,7 @@ import minigrad as mg
 from minigrad.ops import logistic
 
 MARGIN = {"f": 110, "d": 750}  # beyond, all four are 0 or linear
-UNITS = 8 * logistic.FEW
+UNITS = 1 << 15
 
 
 def exact(name, x):
@@ -62,13 +62,6 @@ def test_infinities_and_nan(dtype):
         np.testing.assert_array_equal(logistic.sigmoid(x)[:4], [1, 0, np.nan, 0.5])
         np.testing.assert_array_equal(logistic.sigmoid_derivative(x)[:4], [0, 0, np.nan, 0.25])
         np.testing.assert_array_equal(logistic.silu(x)[:4], [np.inf, np.nan, np.nan, 0])
-
-
-def test_a_large_array_has_the_values_of_its_blocks():
-    x = np.random.default_rng(0).standard_normal((1 << 20) + 5).astype(np.float32)
-    y = logistic.silu(x)
-    np.testing.assert_array_equal(y[-UNITS:], logistic.silu(x[-UNITS:]))
-    assert y.flags.owndata
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu"])

@@ -1,3 +1,3 @@
 """Elementwise ops of large arrays in place: variants of the ops and of their rules."""
 
-from . import rows, straight
+from . import logistic, normal, rows, straight
