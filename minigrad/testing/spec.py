@@ -72,6 +72,7 @@ class OpSpec:
                 x moves by one ULP: near its zeros and poles and in its far tails a function
                 magnifies any rounding of x
     tails       why K32 looks at first derivatives alone: what the second ones are made of
+    tails_but   what K32 leaves out, as part of the name of a sample or of a derivative -> why
     skips       check id -> the reason why it does not apply
     nan_alone   why K12 puts in NaN and no other special value: what the reference says at infinity
                 and other ends is another convention, or nothing; a NaN must reach the result
@@ -96,6 +97,7 @@ class OpSpec:
     mp: Callable | None = None
     conditioned: str = ""
     tails: str = ""
+    tails_but: dict[str, str] = field(default_factory=dict)
     skips: dict[str, str] = field(default_factory=dict)
     nan_alone: str = ""
     nan_hidden: str = ""

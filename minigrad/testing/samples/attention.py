@@ -263,7 +263,8 @@ register_op(
     nan_alone=_INFINITE,
     nan_hidden=_MASKED,
     reference=_grouped,
-    skips=_LOGITS | {"K32": f"in blocks {_SCORES['K32']}"},
+    skips=_LOGITS,
+    tails_but={"block_size": _SCORES["K32"]},
     dtypes=REAL,
     points=[
         Point("no key may be taken", **NOTHING_TAKEN),
