@@ -52,8 +52,10 @@ def _settled(y: Any, p: Any) -> Any:
 def log_softmax(x: Any) -> list:
     """log softmax along the last axis, −∞ for a row that is all −∞; and which rows are."""
     shifted, masked = _shifted(x)
-    total = np.exp(shifted).sum(axis=-1, keepdims=True)
-    return [shifted - np.log(np.where(masked, 1, total)), masked]
+    top = shifted == 0
+    others = np.where(top, 0, np.exp(shifted)).sum(axis=-1, keepdims=True)
+    ties = np.where(top, 1, 0).astype(x.dtype).sum(axis=-1, keepdims=True)
+    return [shifted - np.log1p(np.where(masked, 0, others + ties - 1)), masked]
 
 
 def log_softmax_dx(a: Any, log_p: Any, masked: Any) -> list:

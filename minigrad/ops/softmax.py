@@ -28,6 +28,14 @@ def less_the_largest(x: Any, axis: tuple) -> tuple[Any, Any, Any]:
     return np.where(endless & (x != np.inf), -np.inf, np.where(endless, 0, z)), top, masked
 
 
+def log_of_sum(z: Any, axis: tuple) -> Any:
+    """log Σ e^z along `axis`, of rows whose largest is 0: log(1 + the others), which has all digits
+    where these are little; of a row all −∞ 0."""
+    top = z == 0
+    others = np.where(top, 0, np.exp(z)).sum(axis, keepdims=True)
+    return np.log1p(others + (np.maximum(top.sum(axis, keepdims=True), 1) - 1))
+
+
 NEARLY_ALL = 0.9  # a share p of its row, from which 1 − p has lost a digit
 
 
@@ -108,14 +116,14 @@ def softmax_dx_gp(g, a, p, axis):
 
 @primitive(residuals=["masked"])
 def log_softmax(x, axis=-1):
-    """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g, with all digits where e^y is near 1
+    """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g
 
-    A row all −∞ gives −∞ and gradient 0; where n are +∞ these give −log n, all else −∞.
+    Both have all digits where e^y is near 1. A row all −∞ gives −∞ and gradient 0; where n are +∞
+    these give −log n, all else −∞.
     """
     axis, dtype = axes_of(axis, x.ndim), floating(x)
     z, _, masked = less_the_largest(widen(x.astype(dtype, copy=False)), axis)
-    y = z - np.log(np.exp(z).sum(axis, keepdims=True) + masked)
-    return y.astype(dtype, copy=False), masked
+    return (z - log_of_sum(z, axis)).astype(dtype, copy=False), masked
 
 
 @log_softmax.vjp("x")

@@ -91,3 +91,21 @@ def test_both_take_integers_to_the_same_floats(dtype):
     p, log_p = mg.softmax(x), mg.log_softmax(x)
     assert p.dtype == log_p.dtype == np.result_type(dtype, np.float32)
     np.testing.assert_allclose(np.exp(log_p), p, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("apart", [5, 12, 20, 60])
+def test_the_logarithm_of_a_share_near_1_has_its_digits(apart, axis):
+    x = np.random.default_rng(0).uniform(-1, 1, (40, 9)).astype(np.float32)
+    x[3] = x[:, 3] = 1 + apart
+    x[3, 3] += apart
+    x[7, 7] = np.nan
+    wide = x.astype(np.longdouble)
+    others = np.exp(wide - wide.max(axis, keepdims=True))
+    others[others == 1] = 0
+    exact = wide - wide.max(axis, keepdims=True) - np.log1p(others.sum(axis, keepdims=True))
+    y = mg.log_softmax(x, axis=axis)
+    seen = ~np.isnan(exact) & (
+        (exact == exact.max(axis, keepdims=True)).sum(axis, keepdims=True) == 1
+    )
+    np.testing.assert_allclose(y[seen], exact[seen], rtol=1e-5)

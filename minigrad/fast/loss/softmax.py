@@ -115,6 +115,11 @@ def softmax_dx_by_blocks(a: Any, p: Any, *, axis: Any = -1) -> Any:
     return y.astype(dtype, copy=False)
 
 
+# The sum of a row's exponentials, the largest of which is 1, below which it has fewer digits of the
+# others than log_softmax should have.
+SURE = 1.01
+
+
 @form(log_softmax, "blocks", on=ANY)
 def log_softmax_by_blocks(x: Any, axis: Any = -1) -> tuple:
     axis, dtype = axes_of(axis, x.ndim), floating(x)
@@ -124,10 +129,17 @@ def log_softmax_by_blocks(x: Any, axis: Any = -1) -> tuple:
 
     def work(piece: tuple) -> None:
         block = y[piece]
-        rows = part(masked, piece)
-        rows[...] = _shifted(x[piece], axis, block)
+        rows = _shifted(x[piece], axis, block)
         e = np.exp(block, out=scratch.empty("block 0", block.shape, block))
-        block -= np.log(sum_over(e, axis, e.dtype) + rows)
+        total = sum_over(e, axis, e.dtype)
+        if rows is not False:
+            part(masked, piece)[...] = rows
+            total = total + rows
+        log = np.log(total)
+        if e.dtype.kind != "c" and not (xp is np and total.item(total.argmin()) >= SURE):
+            e -= np.floor(e, out=scratch.empty("block 1", e.shape, e))  # the largest, 1, goes
+            log = np.where(total < SURE, np.log1p(sum_over(e, axis, e.dtype)), log)
+        block -= log
 
     in_blocks(work, y, axis)
     return y.astype(dtype, copy=False), masked

@@ -8,7 +8,6 @@ from ..spec import ErrorSample, Point, Sample, register_op
 from .activation import _log_softmax as log_softmax
 from .forms import REAL, normal
 
-LOG_SHARES = "by probabilities the derivative is −log p, of a p near 1 a difference of logarithms"
 REDUCTIONS = ({}, {"reduction": "sum"}, {"reduction": "none"})
 
 
@@ -170,7 +169,6 @@ register_op(
     reference=_cross_entropy,
     dtypes=REAL,
     constants=(2,),
-    skips={"K32": LOG_SHARES},
     errors=[
         *_target_errors("cross_entropy"),
         ErrorSample(
