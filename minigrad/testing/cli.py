@@ -158,8 +158,10 @@ def _programs(options: argparse.Namespace) -> int:
 def _variants(options: argparse.Namespace) -> int:
     _import(options.modules)
     names = [name for name in _chosen(options.ops, op_names(), "op") if name in specs]
-    from .parity import parities_of, print_parities
+    from .parity import parities_of, print_parities, with_variants
 
+    if options.ops is not None:
+        names = with_variants(names)
     start = perf_counter()
     tasks = [(name, options.level, options.seed) for name in names]
     found = [

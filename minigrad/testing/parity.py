@@ -10,12 +10,17 @@ import numpy as np
 
 from ..backends.optional import optional
 from ..compiled import accelerate
+from ..custom.rule_variants import listed_of_rules
+from ..engine.events import listen, unlisten
 from ..instrument.table import cells, counted
 from ..instrument.terminal import folded
-from .case import Context, primitive_of
+from .case import Context, differentiated, primitive_of
+from .checks.grown import large_samples
+from .checks.variant_forwards import derivatives
 from .checks.variants import Parity, parities
+from .function import as_tensors
 from .shared import shared_kept
-from .spec import specs
+from .spec import OpSpec, specs
 
 _HEAD = ("op", "variant", "device", "calls", "worst difference")
 
@@ -26,7 +31,7 @@ def parities_of(task: tuple[str, str, int]) -> list[Parity]:
     op = primitive_of(specs[name])
     if op is None:
         return []
-    usual = op.variants
+    usual = (*op.variants, *listed_of_rules(op))
     with np.errstate(all="ignore"), warnings.catch_warnings(), shared_kept():
         warnings.simplefilter("ignore")  # references warn of NaN and the like
         found = [*parities(specs[name], Context(level, seed))]
@@ -34,6 +39,66 @@ def parities_of(task: tuple[str, str, int]) -> list[Parity]:
             with accelerate(process=False):
                 found += parities(specs[name], Context(level, seed), but=usual)
     return found
+
+
+def with_variants(names: Iterable[str]) -> list[str]:
+    """The ops that are named, and in place of those made of other ops the ones that they call; a
+    line tells of each that has no variants of its own.
+    """
+    found: list[str] = []
+    for name in names:
+        if _has_variants(name):
+            found.append(name)
+            continue
+        called = [other for other in _called_by(specs[name]) if _has_variants(other)]
+        found += called
+        if called:
+            print(folded(f"{name} has no variants; it calls ops that have: {', '.join(called)}"))
+        else:
+            print(folded(f"{name} has no variants: its own form computes every call"))
+    return [*dict.fromkeys(found)]
+
+
+def _has_variants(name: str) -> bool:
+    """Also those that mg.accelerate puts in front, where numba is installed."""
+    op = primitive_of(specs[name]) if name in specs else None
+    if op is None:
+        return False
+    if op.variants or listed_of_rules(op):
+        return True
+    if optional("numba") is None:
+        return False
+    with accelerate(process=False):
+        return bool(op.variants or listed_of_rules(op))
+
+
+def _called_by(spec: OpSpec) -> list[str]:
+    """The ops that its samples in double precision call, and that their derivatives do."""
+    names: dict[str, None] = {}
+    context, rng = Context(), np.random.default_rng(0)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sample in [*context.samples(spec, spec.dtypes[0]), *large_samples(spec, context)]:
+            positions = differentiated(spec, sample.args)
+            listener = _Names(names)
+            listen(listener)
+            try:
+                derivatives(spec.call, sample.args, sample.params, positions, rng, np)
+            except Exception:  # an op without a derivative
+                spec.call(*as_tensors(sample.args), **sample.params)
+            finally:
+                unlisten(listener)
+    return [*names]
+
+
+class _Names:
+    """A listener that keeps the names of the ops that are called."""
+
+    def __init__(self, names: dict[str, None]):
+        self.names = names
+
+    def hear(self, event: tuple) -> None:
+        self.names[event[1]] = None
 
 
 def print_parities(of_ops: Iterable[list[Parity]], seconds: float) -> int:

@@ -3,13 +3,16 @@
 The reference and its rule are right, so calls of fewer elements than the variant wants are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..custom.rule_variants import add_to_rules, remove_from_rules, vjp_variant
 from ..custom.variants import Variant, change
-from .plant import SINE, Plant, Rules, make, pairs, times, vectors
+from .plant import SINE, Plant, Rules, make, pairs, plant, times, vectors
 from .spec import OpSpec
 
 _LEAST = 1 << 16  # elements: more than K25 compares special values among
@@ -82,8 +85,52 @@ def _variant(
     return Plant(name, what, spec("wrong", wrong), spec("right", right))
 
 
+def _loop_of_both(plan: Any, values: tuple) -> list | None:
+    """Of a product the gradients of whole rows: a cotangent in another order is read as one."""
+    g, *saved = values
+    return [
+        (g.ravel("K") * x.ravel("K")).reshape(g.shape) if g.shape == x.shape else c
+        for x, c in zip(_factors(plan, saved), plan.apply_rules(values), strict=True)
+    ]
+
+
+def _factors(plan: Any, saved: list) -> list:
+    """What the rules of a product multiply g by, of those that the plan has."""
+    known = dict(zip(plan.names, saved, strict=True))
+    return [known["ba"[slot]] for slot in plan.slots]
+
+
+def _with_loop_of_rules(given: Plant) -> Plant:
+    """The wrong op with this loop for its rules: in the way of other backwards only meanwhile."""
+    op: Any = given.wrong.call
+    variant = Variant(_loop_of_both, "cpu", least=_LEAST, name="loop of both")
+
+    @contextmanager
+    def while_wrong() -> Iterator[None]:
+        add_to_rules(op, variant)
+        try:
+            yield
+        finally:
+            remove_from_rules(op, variant)
+
+    return replace(given, while_wrong=while_wrong)
+
+
+def _with_rules_in_place(given: Plant) -> Plant:
+    """The wrong op with a rule that fills zeros where the result is positive, which NaN is not."""
+
+    @vjp_variant(given.wrong.call, "x", name="exponential in place")
+    def in_place(g: Any, y: Any) -> Any:
+        if type(g) is not np.ndarray:
+            return None
+        return np.multiply(g, y, out=np.zeros_like(y), where=y > 0)
+
+    return given
+
+
 _ROW = {"kind": "elementwise"}
 _PRODUCT: Rules = {"a": lambda g, b: g * b, "b": lambda g, a: g * a}
+_EXPONENTIAL: Rules = {"x": lambda g, y: g * y}
 VARIANTS: list[Plant] = [
     _variant(
         "last block", "blocks that leave out what follows the last whole one", np.sin, SINE,
@@ -108,4 +155,14 @@ VARIANTS: list[Plant] = [
         {"x": lambda g, x, c: g * (c if isinstance(x, np.ndarray) else np.cos(x))},
         _sine_and_root, _sine_and_cosine, vectors(5, 100), arrays=("x",), residuals=("c",),
     ),
+    _with_loop_of_rules(plant(
+        "loop of rules", "a loop for all gradients that reads each array in its order in memory",
+        wrong=_PRODUCT, right=_PRODUCT, forward=times, samples=pairs((5, 5), ((3, 4), (3, 4))),
+        kind="elementwise",
+    )),
+    _with_rules_in_place(plant(
+        "rule in place", "a rule that leaves zeros where a comparison with NaN is false",
+        wrong=_EXPONENTIAL, right=_EXPONENTIAL, forward=np.exp, samples=vectors(5, 100),
+        kind="elementwise",
+    )),
 ]  # fmt: skip

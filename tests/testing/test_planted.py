@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from minigrad.custom.rule_variants import listed_of_rules
 from minigrad.engine.registry import op as registry
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
+from minigrad.testing.checks.variants import k34
+from minigrad.testing.planted_variants import VARIANTS
 from minigrad.testing.run import check_one, load_samples
 from minigrad.testing.selftest import PLANTS, is_killed, judge
 from minigrad.testing.spec import specs
@@ -73,6 +76,7 @@ MEANT = (
     ("residual in levels", "K28"), ("grad of grad", "K28"),
     ("steps by size", "K30"),
     ("last block", "K34"), ("residual of a loop", "K34"),
+    ("rule in place", "K34"),
     ("no rule", "K33"), ("edges", "K33"), ("constant weight", "K33"),
 )  # fmt: skip
 
@@ -83,6 +87,7 @@ ALONE = {
     "jvp of jvp": "K28", "grad of vmap of grad": "K28",
     "flat": "K32", "flat above alone": "K32", "nearly all": "K32",
     "block of another order": "K34", "loop without NaN": "K34", "row of a loop": "K34",
+    "loop of rules": "K34",
 }  # fmt: skip
 
 
@@ -112,6 +117,14 @@ def test_a_check_that_alone_can_find_a_fault_does(verdict):
 
 def test_the_tables_name_plants_that_there_are():
     assert {name for name, _ in MEANT} | {*ALONE} <= {*BY_NAME}
+
+
+@pytest.mark.parametrize("plant", VARIANTS, ids=lambda plant: plant.name)
+def test_k34_names_the_wrong_variant(plant):
+    with plant.while_wrong():
+        [variant] = [*plant.wrong.call.variants, *listed_of_rules(plant.wrong.call)]
+        [(_, told, _)] = check_one(plant.wrong, k34, Context()).failures
+    assert told.startswith(f"variant {variant.name} on cpu, ")
 
 
 @pytest.mark.parametrize(("name", "seed"), [(name, 1 + i % 2) for i, name in enumerate(BY_NAME)])

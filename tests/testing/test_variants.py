@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from minigrad.compiled import install
 from minigrad.custom.variants import Variant, change
 from minigrad.engine.registry import op as registry
 from minigrad.testing import cli, parity
@@ -157,10 +158,53 @@ def test_the_command_prints_a_row_for_each_variant(capsys):
     assert last.endswith("none is wrong")
 
 
+def test_an_op_made_of_others_is_told_with_those_and_their_variants_are_compared(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr(parity, "optional", lambda name: None)
+
+    def no_form(x, **how):
+        return None
+
+    registry.diagonal.variant(no_form)
+    try:
+        assert cli.main(["--variants", "--ops", "trace"]) == 0
+    finally:
+        registry.diagonal.remove_variant(no_form)
+    told, *table = capsys.readouterr().out.splitlines()
+    assert told.startswith("trace has no variants; it calls ops that have: ")
+    assert "diagonal" in told and any(row.startswith("diagonal  no_form") for row in table)
+
+
+def test_an_op_that_has_none_at_all_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(parity, "optional", lambda name: None)
+    assert cli.main(["--variants", "--ops", "diagonal"]) == 0
+    assert "diagonal has no variants: its own form" in capsys.readouterr().out
+
+
 def test_with_numba_the_command_compares_compiled_loops_too(capsys):
     pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
     assert cli.main(["--variants", "--ops", "exp"]) == 0
     assert "loop" in capsys.readouterr().out
+
+
+def test_a_wrong_compiled_loop_is_told_by_its_name(capsys, monkeypatch):
+    numba = pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
+
+    @numba.njit
+    def fill(x, y):
+        for i in range(len(x) // 4 * 4):  # and what follows the last whole vector?
+            y[i] = np.exp(x[i])
+
+    def loop_of_fours(x):
+        y = np.zeros_like(x)
+        fill(x.ravel(), y.reshape(-1))
+        return y
+
+    install.own_code()
+    monkeypatch.setitem(install._forwards, "exp", (loop_of_fours, 1 << 12))
+    assert cli.main(["--variants", "--ops", "exp"]) == 1
+    assert "exp, K34: variant loop_of_fours on cpu, " in capsys.readouterr().out
 
 
 def test_the_command_exits_with_1_where_a_variant_is_wrong(capsys, monkeypatch):
