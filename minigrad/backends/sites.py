@@ -28,14 +28,16 @@ def calling_frame(skip: int = 1) -> FrameType:
     skip: how many frames are known to be the library's own. Fewer frames to look at is worth a
     higher number: Python makes an object of each.
     """
-    frame = _getframe(skip)
-    while True:
-        own = _known.get(frame.f_globals.get("__name__"))  # as is_own, without a call
-        if own is None:
-            own = is_own(frame)
-        if not own or (outer := frame.f_back) is None:
-            return frame
-        frame = outer
+    frame: Any = _getframe(skip)
+    try:
+        while _known[frame.f_globals["__name__"]]:  # as is_own, without a call
+            frame = frame.f_back
+        return frame
+    except (KeyError, AttributeError):  # a module not seen before; or no frame is left
+        frame = _getframe(skip)
+    while is_own(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def calling_line(skip: int = 1) -> tuple:
@@ -58,7 +60,11 @@ def calling_frames(depth: int = DEEPEST) -> list[tuple]:
         code = frame.f_code
         if id(code) in outermost:
             break
-        if not (_known.get(frame.f_globals.get("__name__"), True) and is_own(frame)):
+        try:
+            own = _known[frame.f_globals["__name__"]]
+        except KeyError:
+            own = is_own(frame)
+        if not own:
             frames.append((code, frame.f_lasti))
         frame = frame.f_back
     return frames or [calling_line()]
