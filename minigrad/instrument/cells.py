@@ -95,19 +95,18 @@ def counter(
     def hear(event: tuple) -> None:
         kind, key, t0, t1, node, inputs, outputs, _ = event
         if lines:
-            origin = None if node is None else node.origin
-            if origin is None and kind == "forward":  # nobody has looked for it yet
+            if node is not None and (origin := node.origin) is not None:
+                key = key, id(origin[0]), origin[1], origin[2]
+            elif kind == "forward":  # nobody has looked for it yet
                 frame = calling_frame(4)  # below it: this, the op's call, and what called that
-                origin = frame.f_code, frame.f_lasti, state.scope
-                if node is not None:
-                    node.origin = origin
-            if origin is not None:  # else made before the profile was entered
-                key = key, id(origin[0]), origin[1]
+                key = key, id(frame.f_code), frame.f_lasti, state.scope
         if kind == "forward":
             try:
                 cell = forward_cells[key]
             except KeyError:
                 cell = _new_cell(forward, event, key)
+            if lines and node is not None:
+                node.origin = cell.origin  # one for all nodes of a line
             times = cell.times
             times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
             if node is not None and node.plan is cell.few:
