@@ -71,10 +71,11 @@ class Lines:
                     f'"used_forward":{used_forward}}}\n'
                 )
             elif entry[0] == "alloc":
-                _, number, t, nbytes, category, phase, op, seq, thread, origin, *array = entry
-                code = None if origin is None else id(origin[0])
-                where = None if origin is None else origin[1:]
-                key = ("alloc", category, phase, op, thread, code, where, *array)
+                _, number, t, _, category, phase, op, seq, thread, origin, shape, dtype = entry
+                site = None
+                if origin is not None:
+                    site = id(origin[0]), origin[1], origin[2], len(origin)
+                key = category, phase, op, thread, site, shape, dtype
                 middle, end = self._names.get(key) or self._alloc(key, entry, lines)
                 lines.append(
                     f'{{"kind":"alloc","id":{number},"t":{t}{middle}'

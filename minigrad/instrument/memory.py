@@ -30,9 +30,7 @@ _MOST_PARTS = 1000  # of a list that a node saves or an optimizer keeps
 class _Held(weakref.ref):
     """A weak reference to an owner of memory, with what is known of it."""
 
-    __slots__ = (
-        "number", "key", "bytes", "category", "saved", "used", "used_forward", "before",
-    )  # fmt: skip
+    __slots__ = "number", "key", "bytes", "category", "saved", "used", "used_forward"
     number: int
     key: int
     bytes: int
@@ -40,7 +38,6 @@ class _Held(weakref.ref):
     saved: int  # how many nodes wait with it for a backward
     used: int
     used_forward: int
-    before: str  # the category to return to when no node saves it any more
 
 
 class MemoryTracker:
@@ -129,7 +126,7 @@ class MemoryTracker:
                 held.used = t
                 held.saved = max(0, held.saved - 1)
                 if not held.saved and held.category == "saved":
-                    self._set(held, held.before, t)
+                    self._set(held, "temporary", t)  # as it was before
         for x in cotangents_of(g):
             held = self._of(x, t, "gradient", "backward", None, None, where)
             if held is not None:
@@ -192,7 +189,6 @@ class MemoryTracker:
         number = self._next
         held.number, held.key, held.bytes = number, key, array.nbytes
         held.category, held.saved, held.used, held.used_forward = category, 0, t, t
-        held.before = "temporary" if category == "saved" else category
         self._next = number + 1
         self._held[key] = held
         self.live += held.bytes
@@ -224,8 +220,6 @@ class MemoryTracker:
 
     def _set(self, held: _Held, category: str, t: int) -> None:
         held.category = category
-        if category != "saved":
-            held.before = category
         self.tell(("category", held.number, t, category))
 
 
