@@ -14,6 +14,7 @@ conv/              convolutions: Winograd, banded matrices, layouts, blocks
 loss/              softmax and losses on classes: blocks of rows, never all logits of a map
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
+products/          matrix products: how BLAS is called for which shapes
 elementwise/       activations, rules and selections of large arrays in place
 recurrent/         sequences and their backward in place, factors made for many steps at once
 reduce/            sums, extrema, spread and norms of rows and channels; running sums by steps
@@ -37,6 +38,7 @@ from . import (
     norm,
     ownership,
     pool,
+    products,
     recurrent,
     reduce,
 )

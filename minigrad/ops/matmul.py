@@ -1,27 +1,19 @@
-"""Products of matrices and vectors. All arithmetic ends in `product`, that is in BLAS.
+"""Products of matrices and vectors.
 
 `matmul` and `linear` are primitives; the others are compositions of them with views.
 """
 
-from contextlib import nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..backends import blas
-from ..backends.blocks import take_steps
-from ..backends.cuts import BUFFER, small_buffer
 from ..backends.dtypes import accumulator, common_dtype
 from ..engine.primitive import multilinear, primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
-from .axes import axis_of, both_arrays, sum_to
+from .axes import axis_of, both_arrays, sum_to, widen
 from .batching import needs_axes
-from .row_sums import folds, on_each_row, sum_of_rows
-from .small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
-
-_ndarray = np.ndarray
 
 
 def product(a: Any, b: Any) -> Any:
@@ -30,15 +22,10 @@ def product(a: Any, b: Any) -> Any:
     NumPy has no BLAS kernel for float16 (300 times slower than float32) and none for bfloat16.
     """
     if a.dtype.itemsize != 2 and b.dtype.itemsize != 2:
-        return outer_products(a, b) if are_many_outer(a, b) else np.matmul(a, b)
+        return np.matmul(a, b)
     dtype = common_dtype(a, b)
     wide = accumulator(dtype) or dtype
     return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
-
-
-def _rows(x):
-    """x (..., k) as one matrix (rows, k)."""
-    return x if x.ndim == 2 else x.reshape((prod(x.shape[:-1]), x.shape[-1]))
 
 
 @multilinear(numpy=np.matmul)
@@ -49,20 +36,11 @@ def matmul(a, b):
     on the left, a column on the right, and its axis of length 1 is dropped from y. ValueError
     where the inner lengths differ or an operand is a scalar.
     """
-    a_ndim, b_ndim = getattr(a, "ndim", 0), getattr(b, "ndim", 0)
-    try:
-        # by far the most frequent: asked first
-        if a_ndim == 2 == b_ndim and a.itemsize != 2 != b.itemsize:
-            return _dot(a, b) if type(a) is _ndarray is type(b) else _traced_dot(a, b)
-        if not (a_ndim and b_ndim):
-            raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
-        if a_ndim > 2 == b_ndim and a.flags.c_contiguous:  # one product, not one per batch entry
-            return product(_rows(a), b).reshape((*a.shape[:-1], b.shape[-1]))
-        return product(a, b)
-    except ValueError:
-        if not (a_ndim and b_ndim) or a.shape[-1] == b.shape[-2 if b_ndim > 1 else 0]:
-            raise
-        raise ValueError(_inner_lengths(a.shape, b.shape)) from None
+    if not (np.ndim(a) and np.ndim(b)):
+        raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(_inner_lengths(a.shape, b.shape))
+    return product(a, b)
 
 
 def _inner_lengths(a: tuple, b: tuple) -> str:
@@ -78,120 +56,20 @@ def _inner_lengths(a: tuple, b: tuple) -> str:
 
 @matmul.vjp("a")
 def matmul_da(g, b, a_shape):
-    if len(a_shape) == 2 == b.ndim:
-        return _times(g, b.conj().T)
-    if len(a_shape) == 2 and b.ndim == 1 and _are_numpys(g, b):
-        return _outer(g, b.conj())
-    g = _with_unit_axes(g, len(a_shape), b.ndim)
-    b = b.conj() if b.ndim > 1 else b.conj().reshape((-1, 1))
-    if len(a_shape) <= 2 < b.ndim:  # one a for the whole batch: contract batch and columns at once
-        axes = (*range(b.ndim - 2), b.ndim - 1)
-        return tensordot(g, b, (axes, axes)).reshape(a_shape)
+    g, b = with_unit_axes(widen(g), len(a_shape), b.ndim), b.conj()
+    b = b if b.ndim > 1 else b.reshape((-1, 1))
     return sum_to(matmul(g, b.swapaxes(-1, -2)), a_shape)
 
 
 @matmul.vjp("b")
 def matmul_db(g, a, b_shape):
-    if a.ndim == 2 == len(b_shape):
-        return _times(a.conj().T, g)
-    if a.ndim == 1 and len(b_shape) == 2 and _are_numpys(g, a):
-        return _outer(a.conj(), g)
-    g = _with_unit_axes(g, a.ndim, len(b_shape))
-    a = a.conj() if a.ndim > 1 else a.conj().reshape((1, -1))
-    if len(b_shape) <= 2:  # one b for the whole batch: batch and rows are one long axis
-        return matmul(_rows(a).T, _rows(g)).reshape(b_shape)
-    return sum_to(matmul(a.swapaxes(-1, -2), g), b_shape)
+    g, a = with_unit_axes(widen(g), a.ndim, len(b_shape)), a.conj()
+    a = a if a.ndim > 1 else a.reshape((1, -1))
+    matrix = b_shape if len(b_shape) > 1 else (*b_shape, 1)
+    return sum_to(matmul(a.swapaxes(-1, -2), g), matrix).reshape(b_shape)
 
 
-def _are_numpys(a, b):
-    """Whether both are NumPy arrays, or the traced arrays that replace them (tape_trace.py)."""
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-
-
-def _outer(a, b):
-    """a bᵀ of two vectors of NumPy's: BLAS would pack them as the matrices of a product first."""
-    with small_buffer() if len(b) > BUFFER else nullcontext():
-        return a[:, None] * b
-
-
-def _times(a, b):
-    """a b for matrices; on NumPy's arrays its own product, except for 16-bit floats.
-
-    `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up the loop
-    for these dtypes.
-    """
-    plain = type(a) is _ndarray is type(b) and a.itemsize != 2 != b.itemsize
-    return _dot(a, b) if plain else matmul(a, b)
-
-
-def _rows_times(x, a):
-    """x a for x (..., n) and a matrix a: one product of matrices, where the rows of x are one."""
-    if x.ndim == 2:
-        return _times(x, a)
-    if x.ndim == 1 and x.dtype.itemsize != 2 != a.dtype.itemsize:
-        plain = type(x) is np.ndarray is type(a)
-        if plain or (_are_numpys(x, a) and _differ_by_dot(x, a)):
-            return x.dot(a)
-    if x.ndim > 2 and isinstance(x, np.ndarray) and x.flags.c_contiguous:
-        return _times(_rows(x), a).reshape((*x.shape[:-1], a.shape[1]))
-    return matmul(x, a)
-
-
-LARGE_RESULT = 1 << 16  # elements from which the zeros cost more than a ufunc's way to its loop
-
-
-def _dot(a, b):
-    """a b for NumPy's matrices, on one thread of BLAS if they are of middling size.
-
-    `dot` fills its result with zeros before BLAS does.
-    """
-    multiplications = a.size * b.shape[1]
-    if multiplications <= blas.FEW:
-        return a.dot(b)
-    if a.shape[1] == 1:
-        return outer_products(a, b)
-    if multiplications < blas.MIDDLE:
-        return _middling(a, b)
-    return a.dot(b) if len(a) * b.shape[1] < LARGE_RESULT else np.matmul(a, b)
-
-
-def _traced_dot(a, b):
-    """a b for matrices on a GPU, or for traced arrays (tape_trace.py).
-
-    Of these a middling product is one call of the op, as it writes into place: a replay that made
-    np.matmul of it would round otherwise. So would one of what `_dot` leaves to `dot`, where
-    np.matmul multiplies by itself, not by BLAS: complex numbers where a has one column, and arrays
-    with gaps or reversed. Of others both give the same bits, and np.matmul writes into a buffer of
-    the tape.
-    """
-    multiplications = a.size * b.shape[1]
-    if not isinstance(a, np.ndarray):
-        return np.matmul(a, b)
-    if blas.FEW < multiplications < blas.MIDDLE:
-        return _middling(a, b)
-    small = multiplications <= blas.FEW or len(a) * b.shape[1] < LARGE_RESULT
-    return a.dot(b) if small and _differ_by_dot(a, b) else np.matmul(a, b)
-
-
-def _differ_by_dot(a, b):
-    """Whether a.dot(b) and np.matmul(a, b) may round apart."""
-    dense = [x.flags.c_contiguous or x.flags.f_contiguous for x in (a, b)]
-    return "c" in (a.dtype.kind, b.dtype.kind) or not all(dense)
-
-
-def _middling(a, b):
-    """a b on one thread: in blocks where BLAS has kernels for these, else by one thread of it."""
-    y = np.empty((len(a), b.shape[1]), a.dtype if a.dtype == b.dtype else np.result_type(a, b))
-    blocks = blocks_for(a, b) if a.dtype == b.dtype else None
-    if blocks is not None:
-        take_steps(steps_in_blocks(a, b, y, *blocks))
-    else:
-        with blas.one_thread():
-            np.matmul(a, b, y)
-    return y
-
-
-def _with_unit_axes(g, a_ndim, b_ndim):
+def with_unit_axes(g, a_ndim, b_ndim):
     """g (..., n, m), with the axes of length 1 that a 1-d operand dropped put back."""
     if b_ndim == 1:
         g = g.reshape((*g.shape, 1))
@@ -200,55 +78,28 @@ def _with_unit_axes(g, a_ndim, b_ndim):
     return g
 
 
-# Multiplications from which BLAS packs its factors, and then the transposed weight slowly.
-LEAST_FEW = 1 << 18
-
-
-def _has_few_rows(x, w):
-    """Whether BLAS takes less time for w xᵀ than for x wᵀ.
-
-    OpenBLAS takes up to half the time the other way round, and longer with fewer outputs than rows;
-    in float64 there is little difference.
-    """
-    if type(x) is not np.ndarray or type(w) is not np.ndarray:
-        return False
-    if x.dtype.char != "f" or w.dtype.char != "f":
-        return False
-    rows = x.size // x.shape[-1]
-    return 1 < rows <= min(len(w), 64 if x.shape[-1] >= 512 else 32)
-
-
-def _of_few_rows(x, w):
-    """x wᵀ, as the transpose of w xᵀ."""
-    y = np.empty((*x.shape[:-1], len(w)), x.dtype)
-    _rows(y)[...] = _dot(w, _rows(x).T).T
-    return y
+def as_rows(x):
+    """x (..., k) as one matrix (rows, k)."""
+    return x if x.ndim == 2 else x.reshape((prod(x.shape[:-1]), x.shape[-1]))
 
 
 @primitive(arrays="x w b")
 def linear(x, w, b=None):
     """y = x wᵀ + b ;  gx = g w̄, gw = gᵀ x̄, gb = Σ g over all axes but the last
 
-    x (..., n), w (m, n), b (m,) or None -> y (..., m): PyTorch's layout of the weight. The bias is
-    added in place, so that no second array of y's size is made.
+    x (..., n), w (m, n), b (m,) or None -> y (..., m): PyTorch's layout of the weight.
     """
+    check_layer(x, w, b)
+    y = product(x, w.T)
+    return y if b is None else (y + b).astype(common_dtype(y, b), copy=False)
+
+
+def check_layer(x: Any, w: Any, b: Any) -> None:
+    """ValueError unless the shapes fit each other."""
     if getattr(w, "ndim", 0) != 2 or not getattr(x, "ndim", 0) or x.shape[-1] != w.shape[1]:
         raise ValueError(_inputs_of_layer(x, w))
     if b is not None and b.shape != w.shape[:1]:
         raise ValueError(f"b must have shape {w.shape[:1]}, one entry for each row of w")
-    if x.size * len(w) >= LEAST_FEW and _has_few_rows(x, w):
-        y = _of_few_rows(x, w)
-    else:
-        y = _rows_times(x, w.T)
-    if b is None:
-        return y
-    if y.dtype.itemsize == 2 or (b.dtype != y.dtype and common_dtype(y, b) != y.dtype):
-        return (y + b).astype(common_dtype(y, b), copy=False)
-    if y.flags.c_contiguous:
-        on_each_row(np.add, _rows(y), b)
-    else:  # as x with its axes in another order gives it: there _rows is a copy
-        np.add(y, b, y)
-    return y
 
 
 def _inputs_of_layer(x, w):
@@ -264,19 +115,16 @@ def _inputs_of_layer(x, w):
 
 @linear.vjp("x")
 def linear_dx(g, w):
-    return _rows_times(g, w.conj())
+    return matmul(g, w.conj())
 
 
 @linear.vjp("w")
 def linear_dw(g, x):
-    return _times(_rows(g).T, _rows(x.conj()))
+    return matmul(as_rows(g).T, as_rows(x.conj()))
 
 
 @linear.vjp("b")
 def linear_db(g):
-    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, without its questions
-        rows = _rows(g)
-        return sum_of_rows(rows) if folds(rows) else np.add.reduce(rows)
     return op.sum(g, axis=tuple(range(g.ndim - 1)))
 
 

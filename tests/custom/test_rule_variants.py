@@ -77,7 +77,7 @@ def test_one_for_every_elementwise_op_serves_ops_that_are_defined_later():
     variant = Variant(lambda plan, values: None, "cpu")
     add_to_rules(None, variant)
     try:
-        assert on_the_host(mg.exp) == (variant,) and on_the_host(mg.matmul) == ()
+        assert on_the_host(mg.exp) == (variant,) and on_the_host(mg.cumsum) == ()
     finally:
         remove_from_rules(None, variant)
 
