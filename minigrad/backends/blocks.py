@@ -23,6 +23,17 @@ from .pool import share
 # take turns. Larger blocks need more scratch.
 BLOCK = 1 << 18
 
+# Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
+# does not end in a product is copied into place, and pays later.
+LARGE = 1 << 21
+
+# Elements from which memory orders are compared. NumPy walks arrays of different orders with
+# strides, which takes longer than to copy one into the other's order first.
+NOTABLE = 1 << 16
+
+# Elements from which it pays to look for rows where arrays are broadcast.
+BROADCAST = 1 << 19
+
 WHOLE = (...,)  # the block that is all of an array
 
 

@@ -6,6 +6,7 @@ rounding.
 fast_call.py       seam A: the calls of an op, generated for it alone
 codegen.py         seam B: `save` and `vjp` of a plan, generated
 ownership.py       seam D: sums in place, gradients handed out without a copy
+blocked.py         elementwise functions of large arrays in blocks, on all threads
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 forms.py           seam C: the lists of forms of the rooms below
@@ -15,18 +16,18 @@ loss/              softmax and losses on classes: blocks of rows, never all logi
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
 products/          matrix products: how BLAS is called for which shapes
-elementwise/       activations, rules and selections of large arrays in place
+elementwise/       activations, rules and selections of large arrays in place and in blocks
 recurrent/         sequences and their backward in place, factors made for many steps at once
 reduce/            sums, extrema, spread and norms of rows and channels; running sums by steps
 """
 
 import numpy as np
 
+from ..backends.blocks import LARGE, NOTABLE
 from ..custom import custom
-from ..custom.variants import Variant, add
+from ..custom.variants import Variant, add, listed
 from ..engine import backward, primitive, rule
 from ..engine.registry import op as _ops
-from ..ops.blocked import LARGE, NOTABLE, in_blocks
 from . import (
     attention,
     codegen,
@@ -42,6 +43,7 @@ from . import (
     recurrent,
     reduce,
 )
+from .blocked import in_blocks
 
 primitive.make_call = fast_call.generated_call
 rule.make_save, rule.make_vjp = codegen.generate_save, codegen.generate_vjp
@@ -52,7 +54,8 @@ custom.make_call = function_quick.fast_call
 for _op in _ops:
     if not isinstance(_op, primitive.Primitive):
         continue
-    if isinstance(_op.reference, np.ufunc):  # arrays of one op may differ in their memory order
+    if isinstance(_op.reference, np.ufunc) and not listed(_op):
+        # arrays of one op may differ in their memory order
         _least = LARGE if _op.arity == 1 else NOTABLE
         add(
             _op,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ops.blocked import axes_of, piecewise
+from .blocked import axes_of, piecewise
 
 PASSED = object()  # instead of a rule: the contribution is g itself
 MOST = 6  # arrays that a lazy cotangent may read: their blocks share a cache

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.blocks import NOTABLE
 from ..backends.device import array_module
 from ..backends.source import UNNAMED, compiled, in_tuple
 from ..engine import rule as seam
 from ..engine.graph import raw
 from ..engine.rule import BEHIND, Rule, needed
-from ..ops.blocked import NOTABLE
 from .blocked_vjp import PASSED, BlockedVjp, BlockRule
 
 

@@ -14,7 +14,6 @@ from ..engine.registry import op
 from ..tensor_api.composite import composite
 from . import logistic, normal
 from .axes import array_like, axis_of, widen
-from .blocked import blockwise
 from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
 from .elementwise.selection import choose, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
@@ -83,7 +82,6 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 
 @primitive(kind="elementwise")
 @in_float32
-@blockwise
 def softplus(x, beta=1.0):
     """y = log(1 + e^(βx))/β = max(x, 0) + log1p(e^−|βx|)/β, min for β < 0 ;  dy/dx = σ(βx)
 
@@ -106,7 +104,7 @@ def _times(beta: float, x: Any) -> Any:
 
 
 logsigmoid = elementwise(
-    in_float32(blockwise(lambda x: np.minimum(x, 0) - log_of_1_plus(np.exp(np.minimum(x, -x))))),
+    in_float32(lambda x: np.minimum(x, 0) - log_of_1_plus(np.exp(np.minimum(x, -x)))),
     name="logsigmoid",
     dx=lambda x: sigmoid(-x),
     doc="y = log σ(x) = −softplus(−x) ;  dy/dx = σ(−x)",
@@ -129,7 +127,6 @@ softsign = elementwise(
 
 
 @in_float32
-@blockwise
 def _tanhshrink(x: Any) -> Any:
     """x − tanh x, whose difference has few digits where |x| < 1. There by Lambert's fraction,
     tanh x = x/(1 + c) with c = x²/(3 + x²/(5 + x²/(7 + …))), that is x c/(1 + c).
@@ -189,7 +186,6 @@ swish = silu
 
 
 @in_float32
-@blockwise
 def _mish(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     n = p * (p + 2 * q)
@@ -197,7 +193,6 @@ def _mish(x: Any) -> Any:
 
 
 @in_float32
-@blockwise
 def _mish_derivative(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     n, m = p * (p + 2 * q), 2 * q * q
@@ -275,7 +270,6 @@ def _gelu(x: Any, approximate: str) -> tuple:
     return normal.gelu(x) if normal.takes(x) else _gelu_erfc(x)
 
 
-@blockwise
 def _gelu_erfc(x: Any) -> tuple:
     phi = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
     phi *= 0.5
@@ -283,7 +277,6 @@ def _gelu_erfc(x: Any) -> tuple:
     return x * phi, phi + near * _density(near)
 
 
-@blockwise
 def _gelu_tanh(x: Any) -> tuple:
     """x σ(u) and σ(u) + x σ(u) σ(−u) u′; (1 + tanh(u/2))/2 is σ(u)."""
     near = _bounded(x)

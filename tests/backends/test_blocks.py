@@ -5,15 +5,19 @@ import pytest
 
 import minigrad as mg
 from minigrad.backends import blocks
-from minigrad.ops import blocked as piecewise
+from minigrad.custom.variants import listed
+from minigrad.engine.registry import op as registry
 from minigrad.ops import normal
 
 rng = np.random.default_rng(0)
 
 
 def make_small(monkeypatch):
-    for module in (blocks, piecewise):
-        monkeypatch.setattr(module, "BLOCK", 64)
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    for op in registry:
+        for asked in (*listed(op), getattr(op, "forward", None)):
+            if getattr(asked, "least", 0) >= blocks.NOTABLE:  # it has blocks
+                monkeypatch.setattr(asked, "least", 128)
 
 
 @pytest.fixture

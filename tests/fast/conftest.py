@@ -3,8 +3,8 @@
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blocks as pieces
 from minigrad.engine import backward
-from minigrad.ops import blocked as pieces
 from tests.fast.large_arrays import let_blocks_take
 
 

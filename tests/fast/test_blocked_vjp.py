@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blocks as pieces
 from minigrad.engine import backward
 from minigrad.engine.registry import op as registry
 from minigrad.fast.blocked_vjp import MOST, BlockedVjp, LazyCotangent, Sum
-from minigrad.ops import blocked as pieces
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
 rng = np.random.default_rng(0)

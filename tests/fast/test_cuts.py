@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.backends import blocks as pieces
 from minigrad.backends import cuts
 from minigrad.engine.registry import op
-from minigrad.ops import blocked as pieces
-from minigrad.ops.blocked import in_blocks, piecewise
+from minigrad.fast import blocked
+from minigrad.fast.blocked import in_blocks, piecewise
 from tests.fast.large_arrays import let_blocks_take
 
 FUNCTIONS = [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.arctan2, np.less]
@@ -146,7 +147,7 @@ def test_a_large_argument_is_cut_when_an_op_is_called(b, order, monkeypatch):
         for piece in cut:
             work(piece)
 
-    monkeypatch.setattr(pieces, "share", watched)
+    monkeypatch.setattr(blocked, "share", watched)
     n = 1 << 16  # a call is made directly with fewer elements
     args = [mg.tensor(np.ones((n, 2), np.float32)), mg.tensor(np.ones(b, np.float32))]
     assert (op.add(*args[::order]).numpy() == 2).all()

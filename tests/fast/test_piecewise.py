@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blocks as pieces
 from minigrad.engine.registry import op as registry
-from minigrad.ops import blocked as pieces
-from minigrad.ops.blocked import piecewise
+from minigrad.fast.blocked import piecewise
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
 rng = np.random.default_rng(0)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends.blocks import LARGE
 from minigrad.engine import modes
 from minigrad.engine.errors import InPlaceError
 from minigrad.errors import HookError
 from minigrad.modes.checkpoint import checkpoint
 from minigrad.modes.saved_hooks import save_on_disk, saved_tensors_hooks
 from minigrad.modes.saving import Saver
-from minigrad.ops.blocked import LARGE
 
 
 def leaf(values):

@@ -1,3 +1,3 @@
-"""Elementwise ops of large arrays in place: variants of the ops and of their rules."""
+"""Elementwise ops of large arrays in place and in blocks: variants of the ops and their rules."""
 
-from . import logistic, normal, rows, straight
+from . import exponential, logistic, normal, rows, straight

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import in_blocks, scratch
+from ...backends.blocks import LARGE, in_blocks, scratch
 from ...backends.cuts import memory_order
 from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
-from ...ops.blocked import LARGE
 from ...ops.elementwise.selection import WHOLE
 
 # Elements, below which the expression takes less time. Microseconds of hardswish and its gradient,

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import BLOCK
 from ...backends.device import array_module
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.primitive import elementwise
 from ...engine.registry import op
-from ..blocked import LARGE, in_blocks, piecewise
-from .near_one import complex_log_of_1_plus, log_of_1_plus
+from .near_one import complex_log_of_1_plus
 from .support import are_finite, by_other_means, recorded, with_fractions
 
 __all__ = [
@@ -57,14 +55,11 @@ log10 = elementwise(
     dx=lambda g, x: g / LN10 / x,  # x log 10 may overflow
     doc="y = log₁₀ x ;  dy/dx = 1/(x log 10)",
 )
-_log1p_in_blocks = in_blocks(np.log1p)
 
 
 def _log1p(x: Any) -> Any:
     x = x if hasattr(x, "dtype") else np.asarray(x)
-    if x.dtype.kind == "c":
-        return complex_log_of_1_plus(x)
-    return np.log1p(x) if x.size < LARGE else _log1p_in_blocks(x)
+    return complex_log_of_1_plus(x) if x.dtype.kind == "c" else np.log1p(x)
 
 
 log1p = elementwise(
@@ -81,41 +76,8 @@ def _ahead(a: Any, b: Any, y: Any) -> Any:
     return np.where(both, 0, a) - np.where(np.logical_or(both, y == -np.inf), 0, b)
 
 
-def _logaddexp(a: Any, b: Any) -> Any:
-    """np.logaddexp; of float32 in a quarter of the time that it takes to call the C library for
-    every element."""
-    if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.char == "f" == b.dtype.char:
-        if a.size < 2 * BLOCK > b.size:
-            return _log_of_sum(a, b)
-    arrays = [x for x in (a, b) if type(x) is not float and type(x) is not int]
-    for x in arrays:
-        if not isinstance(x, np.ndarray | np.generic) or x.dtype.char != "f":
-            return np.logaddexp(a, b)
-    if not arrays or (arrays[0].size < 2 * BLOCK and arrays[-1].size < 2 * BLOCK):
-        return _log_of_sum(a, b) if arrays else np.logaddexp(a, b)
-    return piecewise(_log_of_sum, (a, b), {})
-
-
-_FAR = 1e38  # from 0, in float32: from here on a difference may overflow
-
-
-def _log_of_sum(a: Any, b: Any) -> Any:
-    """log(eᵃ + eᵇ) = max(a, b) + log(1 + e^−|a − b|)"""
-    most, least = np.maximum(a, b), np.minimum(a, b)
-    if most.size and most.item(most.argmax()) < _FAR and least.item(least.argmin()) > -_FAR:
-        return log_of_1_plus(np.exp(least - most)) + most
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart = -np.abs(a - b)
-    if apart.size and np.isnan(apart.item(apart.argmax())):
-        # two equal infinities; a NaN comes back by the larger
-        apart = np.where(np.isnan(apart), apart.dtype.type(0), apart)
-    return log_of_1_plus(np.exp(apart)) + np.maximum(a, b)
-
-
 logaddexp = elementwise(
-    _logaddexp,
-    name="logaddexp",
-    numpy=np.logaddexp,
+    np.logaddexp,
     da=lambda a, b, y: op.sigmoid(_ahead(a, b, y)),
     db=lambda a, b, y: op.sigmoid(_ahead(b, a, y)),
     doc="""y = log(eᵃ + eᵇ) ;  ∂y/∂a = σ(a − b), ∂y/∂b = σ(b − a)

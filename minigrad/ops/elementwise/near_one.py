@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blocks import scratch
-
 
 def _by_element(name: str, other: str) -> bool:
     """Whether NumPy has a float32 loop for this processor of `other` and not of `name`."""
@@ -78,8 +76,8 @@ def exp_minus_1_by_tanh(x: np.ndarray, out: np.ndarray | None = None) -> np.ndar
     Half of the smallest numbers is rounded: what twice that is more than x is taken off at the end.
     out may be x.
     """
-    x = x.clip(_NOTHING_LEFT, 0, out=scratch.empty("block 3", x.shape, x))
-    t = np.multiply(x, 0.5, out=scratch.empty("block 2", x.shape, x))
+    x = x.clip(_NOTHING_LEFT, 0, out=np.empty_like(x))
+    t = np.multiply(x, 0.5, out=np.empty_like(x))
     more = np.subtract(t, x, out=x)
     more += t
     np.tanh(t, out=t)

@@ -11,9 +11,10 @@ from time import thread_time
 
 import numpy as np
 
+from ...backends import blocks
 from ...backends.pool import get_num_threads, set_num_threads
+from ...custom.variants import listed
 from ...engine.registry import op as registry
-from ...ops import blocked as piecewise
 from ...tensor_api.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
@@ -180,7 +181,7 @@ def small_blocks() -> Iterator[None]:
     What has been generated for an op has the sizes in it, so all is generated anew.
     """
     sizes = {"LARGE": 2 * _BLOCK, "BLOCK": _BLOCK, "NOTABLE": _BLOCK, "BROADCAST": _BLOCK}
-    before = {name: getattr(piecewise, name) for name in sizes}
+    before = {name: getattr(blocks, name) for name in sizes}
     places = [
         (names, name)
         for module in [m for key, m in sys.modules.items() if key.startswith("minigrad.")]
@@ -189,9 +190,16 @@ def small_blocks() -> Iterator[None]:
         if isinstance(names, dict) and names.get(name) == before[name]
     ]
 
+    asked = [v for entry in registry if listed(entry) for v in (*listed(entry), entry.forward)]
+    large = [
+        (v, v.least) for v in asked if getattr(v, "least", 0) >= before["NOTABLE"]
+    ]  # variants in blocks
+
     def change(values: dict[str, int]) -> None:
         for names, name in places:
             names[name] = values[name]
+        for variant, least in large:
+            variant.least = least if values is before else values["LARGE"]
         for entry in registry:
             if hasattr(entry, "plans"):
                 entry.plans.clear()

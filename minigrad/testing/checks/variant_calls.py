@@ -21,7 +21,7 @@ from .sizes import takes
 
 _FEW = 1 << 12  # elements of a call where the variant takes any number
 _COLUMNS = 37  # of a large elementwise call: more than a vector of a loop, and no round number
-_SPLIT = (1 << 21) + 9  # elements: more than several threads' blocks (ops/blocked.py)
+_SPLIT = (1 << 21) + 9  # elements: more than several threads' blocks (backends/blocks.py)
 _FACTORS = (1.0, 0.3, 2.5, -1.0)  # of a sample's values, by which they repeat
 _DRAWN = 10_007  # random factors, which repeat too
 _STEP = 0.01  # how far repeated values are moved apart, as a share of them

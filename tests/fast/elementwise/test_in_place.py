@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends.blocks import LARGE
 from minigrad.engine.registry import op
 from minigrad.engine.rule import argument_names
 from minigrad.fast.elementwise.in_place import FEW, filled, keep_into, one_of_two
-from minigrad.ops.blocked import LARGE
 
 F = mg.nn.functional
 AWKWARD = [0.0, -0.0, 0.5, -0.5, 1, -1, 3, -3, 1e-45, 700, -700, np.inf, -np.inf, np.nan]

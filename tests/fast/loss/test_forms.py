@@ -6,7 +6,6 @@ import pytest
 from minigrad.backends import blocks
 from minigrad.custom.variants import listed
 from minigrad.engine.registry import op
-from minigrad.ops import blocked
 
 rng = np.random.default_rng(0)
 
@@ -14,8 +13,7 @@ rng = np.random.default_rng(0)
 @pytest.fixture(autouse=True, params=["one block", "blocks"])
 def cut(request, monkeypatch):
     if request.param == "blocks":  # of 64 elements
-        for module in (blocks, blocked):
-            monkeypatch.setattr(module, "BLOCK", 64)
+        monkeypatch.setattr(blocks, "BLOCK", 64)
 
 
 def rows(kind, shape, dtype):

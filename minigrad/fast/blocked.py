@@ -10,22 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.blocks import BLOCK
+from ..backends import blocks
 from ..backends.cuts import Cut, along_memory, in_rows
 from ..backends.image_layout import alike
 from ..backends.pool import get_num_threads, share, sharing
 from ..engine import modes
-
-# Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
-# does not end in a product is copied into place, and pays later.
-LARGE = 1 << 21
-
-# Elements from which memory orders are compared. NumPy walks arrays of different orders with
-# strides, which takes longer than to copy one into the other's order first.
-NOTABLE = 1 << 16
-
-# Elements from which it pays to look for rows where arrays are broadcast.
-BROADCAST = 1 << 19
 
 
 def piecewise(
@@ -48,11 +37,11 @@ def piecewise(
     """
     arrays = [x for x in values if axes_of(x)]
     size = max([x.size for x in arrays]) if arrays else 0
-    if len(arrays) > 1 and size >= NOTABLE:
+    if len(arrays) > 1 and size >= blocks.NOTABLE:
         values = alike(values)
         arrays = [x for x in values if axes_of(x)]
-    least = least or LARGE
-    if size < min(least, BROADCAST) or modes.state.plain is None:
+    least = least or blocks.LARGE
+    if size < min(least, blocks.BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
     helped = fill is None or not few or (get_num_threads() > 1 and not sharing())
     cut = _cut(fn, arrays, size, least, helped)
@@ -84,11 +73,11 @@ def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut
     helped: whether arrays of one shape gain from being cut
     """
     if all(x.shape == arrays[0].shape for x in arrays):
-        return along_memory(arrays, BLOCK) if helped and size >= least else None
+        return along_memory(arrays, blocks.BLOCK) if helped and size >= least else None
     ufunc = isinstance(fn, np.ufunc)  # whose result is written into place; others are copied there
-    if size < (min(BROADCAST, least) if ufunc else least):
+    if size < (min(blocks.BROADCAST, least) if ufunc else least):
         return None
-    return in_rows(fn, arrays, size if size < least else BLOCK)
+    return in_rows(fn, arrays, size if size < least else blocks.BLOCK)
 
 
 def _copying(fn: Callable, several: bool, params: dict) -> Callable:
@@ -120,7 +109,7 @@ def blockwise(forward: Callable) -> Callable:
 
     @functools.wraps(forward)
     def in_pieces(x: Any, *args: Any, **params: Any) -> Any:
-        return piecewise(forward, (x, *args), params, least=2 * BLOCK)
+        return piecewise(forward, (x, *args), params, least=2 * blocks.BLOCK)
 
     return in_pieces
 
