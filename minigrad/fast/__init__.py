@@ -10,6 +10,7 @@ blocked.py         elementwise functions of large arrays in blocks, on all threa
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 forms.py           seam C: the lists of forms of the rooms below
+row_sums.py        sums and extrema along rows; small_products.py: products in blocks
 attention/         attention: blocks of scores, products written where they are read
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 loss/              softmax and losses on classes: blocks of rows, never all logits of a map

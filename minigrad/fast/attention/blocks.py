@@ -16,7 +16,7 @@ from ...backends.device import array_module
 from ...ops.attention.drops import kept, kept_factor
 from ...ops.attention.primitives import check, check_gradient
 from ...ops.axes import sum_to, widen
-from ...ops.row_sums import largest_over
+from ..row_sums import largest_over
 
 BLOCK_SCORES = 1 << 19  # scores made at a time
 BLOCK_SCORES_ON_GPU = 1 << 27  # there a block costs a dozen launches, and memory is 512 MB for it

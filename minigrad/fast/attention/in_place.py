@@ -11,9 +11,9 @@ import numpy as np
 from ...ops.attention.composed import visible
 from ...ops.attention.heads import by_head, parts_of
 from ...ops.axes import widen
-from ...ops.row_sums import sum_of_product
-from ...ops.small_products import transposed_for
 from ...ops.softmax import softmax
+from ..row_sums import sum_of_product
+from ..small_products import transposed_for
 
 
 def attention(x: Any, *, heads: int, scale: float, time: int = 0, is_causal: bool = False) -> tuple:

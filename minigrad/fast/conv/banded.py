@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.blocks import on_threads, scratch, spans
-from ...ops.small_products import SHORT, multiply
 from ...ops.windows import Windows, every, inside
+from ..small_products import SHORT, multiply
 from .images import mirrored
 
 BLOCK_BYTES = 2 << 20  # of columns at a time

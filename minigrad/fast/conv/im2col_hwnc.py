@@ -14,8 +14,8 @@ import numpy as np
 
 from ...backends.blocks import on_threads, scratch, spans
 from ...backends.image_layout import lies_places_first, pays, places, places_first, turned
-from ...ops.small_products import add_product, multiply
 from ...ops.windows import Windows, every, inside
+from ..small_products import add_product, multiply
 from .images import images_at_once, lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time

@@ -14,8 +14,8 @@ import numpy as np
 from ...backends.blocks import Steps, on_threads, scratch, single, spans, take_steps
 from ...backends.image_layout import ALIGNED, GAP, pays, places, places_first
 from ...backends.pool import share
-from ...ops.small_products import add_product, product_steps
 from ...ops.windows import Windows, every, inside
+from ..small_products import add_product, product_steps
 from .images import lanes
 
 BLOCK_BYTES = 3 << 20  # of columns at a time

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...backends.blocks import BLOCK, on_threads, spans
 from ...backends.image_layout import places, places_first
-from ...ops.small_products import add_product, multiply
 from ...ops.windows import IDLE, Windows
+from ..small_products import add_product, multiply
 from . import im2col_hwnc
 from .images import lanes
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...backends.blocks import on_threads, scratch
 from ...ops.shifts import Shifts
-from ...ops.small_products import multiply
 from ...ops.windows import Windows, compiled_kernels
+from ..small_products import multiply
 from .images import FEW_WINDOWS, blocks
 
 

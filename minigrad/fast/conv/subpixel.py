@@ -18,8 +18,8 @@ import numpy as np
 
 from ...backends.blocks import on_threads, scratch
 from ...backends.image_layout import pays, places
-from ...ops.small_products import multiply
 from ...ops.windows import Windows
+from ..small_products import multiply
 from .im2col_hwnc import image_blocks, window_rows
 from .winograd_tiles import all_finite
 

@@ -37,8 +37,8 @@ import numpy as np
 from ...backends import blas
 from ...backends.blocks import Steps, on_threads, scratch, spans, take_steps
 from ...backends.image_layout import lies_places_first
-from ...ops.small_products import SHORT, product_steps
 from ...ops.windows import Windows
+from ..small_products import SHORT, product_steps
 from .images import lanes
 from .winograd_overlaps import Overlaps
 from .winograd_tiles import Piece, finite, pieces, tiles_of, transforms

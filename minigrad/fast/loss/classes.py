@@ -11,9 +11,9 @@ from ...backends.blocks import BUFFER, in_blocks, long_runs, part, scratch, sing
 from ...backends.device import array_module
 from ...custom.variants import ANY
 from ...ops.loss.classes import counted, cross_entropy_dx, cross_entropy_index, shares_of
-from ...ops.row_sums import SHORT_ROW, largest_over, sum_over
 from ...ops.softmax import NEARLY_ALL
 from ..forms import Forms
+from ..row_sums import SHORT_ROW, largest_over, sum_over
 from .softmax import less_the_largest
 
 form = Forms()

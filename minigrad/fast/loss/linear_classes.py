@@ -16,9 +16,9 @@ from ...backends.device import array_module
 from ...backends.dtypes import accumulator, common_dtype
 from ...custom.variants import ANY
 from ...ops.loss.linear_classes import check, linear_nll, linear_nll_grads
-from ...ops.row_sums import largest_over, sum_over
 from ...ops.softmax import NEARLY_ALL
 from ..forms import Forms
+from ..row_sums import largest_over, sum_over
 
 form = Forms()
 

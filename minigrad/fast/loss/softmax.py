@@ -13,7 +13,6 @@ from ...backends.image_layout import in_rows
 from ...custom.variants import ANY
 from ...ops.axes import axes_of, widen
 from ...ops.elementwise.support import are_finite, in_float32
-from ...ops.row_sums import largest_over, sum_of_product, sum_over
 from ...ops.softmax import (
     HIGHEST,
     NEARLY_ALL,
@@ -26,6 +25,7 @@ from ...ops.softmax import (
     softmax_dx,
 )
 from ..forms import Forms
+from ..row_sums import largest_over, sum_of_product, sum_over
 
 form = Forms()
 

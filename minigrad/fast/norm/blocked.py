@@ -11,7 +11,7 @@ from ...backends.blocks import part, scratch
 from ...backends.dtypes import accumulator, common_dtype
 from ...backends.image_layout import in_rows
 from ...ops.norm.standardize import broadcast_axes
-from ...ops.row_sums import sum_of_product, sum_over
+from ..row_sums import sum_of_product, sum_over
 from .means import Blocks
 
 

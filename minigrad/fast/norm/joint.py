@@ -14,7 +14,7 @@ from ...backends.blocks import outermost, part, scratch, single
 from ...backends.image_layout import in_rows
 from ...ops.axes import sum_to
 from ...ops.norm import scaled
-from ...ops.row_sums import sum_of_product, sum_over
+from ..row_sums import sum_of_product, sum_over
 from . import images, rows
 from .means import Blocks
 

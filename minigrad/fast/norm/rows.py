@@ -15,7 +15,7 @@ import numpy as np
 from ...backends import blocks
 from ...backends.blocks import long_runs, scratch, spans
 from ...backends.pool import share
-from ...ops.row_sums import on_each_row
+from ..row_sums import on_each_row
 
 FEW = 1 << 12  # numbers
 

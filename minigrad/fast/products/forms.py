@@ -20,9 +20,9 @@ from ...engine.registry import op
 from ...ops.matmul import as_rows, check_layer, product, tensordot, with_unit_axes
 from ...ops.matmul import matmul_da as own_da
 from ...ops.matmul import matmul_db as own_db
-from ...ops.row_sums import folds, on_each_row, sum_of_rows
-from ...ops.small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
 from ..forms import Forms
+from ..row_sums import folds, on_each_row, sum_of_rows
+from ..small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
 
 _ndarray = np.ndarray
 form = Forms()

@@ -10,7 +10,7 @@ import numpy as np
 from ...backends import blas
 from ...backends.device import array_module
 from ...ops.recurrent.steps import in_order, parted
-from ...ops.small_products import multiplier
+from ..small_products import multiplier
 
 
 def plain(*arrays: Any) -> bool:

@@ -16,7 +16,8 @@ from ...engine.registry import op
 from ...ops.axes import accumulate, axes_of, count, widen
 from ...ops.reduce import spread, sums
 from ...ops.reduce.sums import keep_axes
-from ...ops.row_sums import (
+from ..forms import Forms
+from ..row_sums import (
     FEW,
     extremum_of_each_row,
     folds,
@@ -26,7 +27,6 @@ from ...ops.row_sums import (
     sum_of_product,
     sum_of_rows,
 )
-from ..forms import Forms
 
 form = Forms()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.engine.registry import op
-from minigrad.ops.row_sums import (
+from minigrad.fast.row_sums import (
     FEW,
     FEW_MAXIMA,
     LEAST_FOLDED,

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.blocks import scratch
 from ..backends.cuts import FOLDED, divisor, small_buffer
 from ..backends.device import array_module
-from .axes import axes_of
+from ..ops.axes import axes_of
 
 FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
 FEW_MAXIMA = 1 << 10  # and its maximum

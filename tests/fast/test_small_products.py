@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.backends import blas
-from minigrad.ops import small_products
-from minigrad.ops.small_products import SHORT, blocks_for, multiplier, multiply, product_steps
+from minigrad.fast import small_products
+from minigrad.fast.small_products import SHORT, blocks_for, multiplier, multiply, product_steps
 
 
 @pytest.fixture(autouse=True)
