@@ -14,6 +14,7 @@ from ..backends.cuts import spans
 from ..backends.dtypes import accumulator
 from ..backends.pool import share
 from .dtypes import ufunc_of
+from .passes import operands
 from .trace import NotFusible, Symbol, reached
 
 BLOCK = 1 << 14  # elements; in float32 six buffers of it fit a core's second cache
@@ -143,7 +144,7 @@ class Program(Calls):
         given: dict[int, Any] = {}  # symbol -> what calls read for it
         for s in symbols:
             n, wide = s.number, _wide(s.dtype)
-            args = [given[x.number] for x in s.args if isinstance(x, Symbol)]
+            args = [given[x.number] for x in operands(s)]
             given[n] = s.args[0] if s.op == "constant" else Ref(n)
             if s.op == "input" and s.dtype != wide and kinds[n] in ("full", "line"):
                 given[n] = Ref(("wide", n))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
+from .passes import OPERATORS, operands, steps
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol
 
 _TYPES = {
@@ -21,9 +22,8 @@ _TYPES = {
 }  # fmt: skip
 
 # What an op is in C, for floats; {f} is the suffix "f" of float32's functions.
-_WORDS = {
-    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
-    "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "1 / {0}",
+_WORDS = OPERATORS | {
+    "reciprocal": "1 / {0}",
     "power": "pow{f}({0}, {1})", "float_power": "pow{f}({0}, {1})",
     "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",  # NaN wins, of ±0 the second, as in NumPy
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
@@ -31,11 +31,9 @@ _WORDS = {
     "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : ({0} == 0) ? 0 : {0}",  # 0 for −0 too
     "heaviside": "({0} != {0}) ? {0} : ({0} == 0) ? {1} : ({0} > 0 ? 1 : 0)",
     "remainder": "remainder_of({0}, {1})",
-    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
-    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
-    "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "{0} != {1}",
-    "logical_not": "!{0}", "isnan": "{0} != {0}", "isinf": "isinf({0})",
-    "isfinite": "isfinite({0})", "signbit": "signbit({0})", "where": "{0} ? {1} : {2}",
+    "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_not": "!{0}",
+    "isinf": "isinf({0})", "isfinite": "isfinite({0})", "signbit": "signbit({0})",
+    "where": "{0} ? {1} : {2}",
     "expit": "1 / (1 + exp{f}(-{0}))",
     "gammaln": "({0} == -INFINITY) ? {0} : lgamma{f}({0})",  # which in C is ∞ there
 }  # fmt: skip
@@ -93,9 +91,9 @@ def computed(dtype: Any) -> str:
     return "float" if stored(dtype) in ("__half", "__nv_bfloat16") else stored(dtype)
 
 
-def expression(s: Symbol, name: str = "v") -> str:
+def expression(s: Symbol) -> str:
     """The C expression of one step, of the variables of its arguments."""
-    args = [f"{name}{x.number}" for x in s.args if isinstance(x, Symbol)]
+    args = [f"v{x.number}" for x in operands(s)]
     kind = s.args[0].dtype if s.args and isinstance(s.args[0], Symbol) else s.dtype
     f = "" if kind == np.float64 else "f"
     if s.op == "constant":
@@ -126,20 +124,6 @@ def _literal(value: Any, dtype: Any) -> str:
         word = "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
         return f"(({computed(dtype)})({word}))"
     return f"(({computed(dtype)}){value!r})"
-
-
-def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbol]:
-    """What must be computed for these symbols, in order, apart from those given already."""
-    given, needed = given or set(), set()
-    stack = list(wanted)
-    while stack:
-        s = stack.pop()
-        if s.number in needed or s.number in given:
-            continue
-        needed.add(s.number)
-        if s.op not in ROW_FUNCTIONS:
-            stack += [x for x in s.args if isinstance(x, Symbol)]
-    return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
 
 
 def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:

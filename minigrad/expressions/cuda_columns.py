@@ -7,7 +7,8 @@ of the same kernel. So a gradient of a bias or of a norm's weight reads its arra
 
 from collections.abc import Sequence
 
-from .cuda import HEADERS, PRELUDE, computed, expression, pointers, steps, stored
+from .cuda import HEADERS, PRELUDE, computed, expression, pointers, stored
+from .passes import steps
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol
 
 WARPS = 8

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cuda import FOLD, HEADERS, PRELUDE, START, computed, expression, pointers, steps, stored
-from .trace import ROW_FUNCTIONS, Symbol, of_row, reached
+from .cuda import FOLD, HEADERS, PRELUDE, START, computed, expression, pointers, stored
+from .passes import Passes, steps
+from .trace import Symbol, of_row
 
 VALUES = 64  # 32-bit registers of a thread for what it has loaded
 THREADS = 256  # in a block, for rows that need fewer
@@ -97,8 +98,8 @@ void fused({pointers(inputs, outputs)}, long long rows, long long length{writer.
 """
 
 
-class _Writer:
-    """The passes of a program over its row: one for each sum or maximum, one for the results."""
+class _Writer(Passes):
+    """The passes of a program over its row, in C."""
 
     def __init__(
         self,
@@ -107,13 +108,9 @@ class _Writer:
         kinds: Sequence[str],
         layout: Layout | None,
     ):
-        self.inputs, self.outputs, self.kinds, self.layout = inputs, outputs, kinds, layout
-        self.given: set[int] = set()
-        symbols = inputs[0].program.symbols if inputs else outputs[0].program.symbols
-        needed = reached(outputs)
-        self.phases = [s for s in symbols if s.op in ROW_FUNCTIONS and s.number in needed]
-        used = [i for i in range(len(inputs)) if inputs[i].number in needed]
-        self.full = [i for i in used if kinds[i] == "full"]
+        super().__init__(inputs, outputs, [kind in ("line", "lines", "one") for kind in kinds])
+        self.kinds, self.layout = kinds, layout
+        self.full = [x.number for x in self.used if kinds[x.number] == "full"]
         self.sizes = "".join(
             f", long long s{i}, long long n{i}"
             for i, kind in enumerate(kinds)
@@ -187,20 +184,9 @@ class _Writer:
             f"        if (there) {{ {stores} }}"
         )
 
-    def _is_of_row(self, s: Symbol) -> bool:
-        """Whether the symbol has one value a row, so that it is computed outside the loops."""
-        return s.is_row if s.op != "input" else self.kinds[s.number] in ("line", "lines", "one")
-
     def _row_values(self, wanted: Sequence[Symbol]) -> str:
-        """The steps with one value a row that these symbols need; they are then given."""
-        words = []
-        for s in steps(wanted, self.given):
-            parts = [x for x in s.args if isinstance(x, Symbol)]
-            ready = all(x.number in self.given for x in parts)
-            if s.op not in ROW_FUNCTIONS and self._is_of_row(s) and ready:
-                words.append(self._step(s))
-                self.given.add(s.number)
-        return " ".join(words)
+        """The steps with one value a row that these symbols need."""
+        return " ".join([self._step(s) for s in self.row_steps(wanted)])
 
     def _element(self, wanted: Sequence[Symbol]) -> str:
         """The steps at one place that these symbols need."""

@@ -13,19 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cuda import steps
-from .trace import ROW_FUNCTIONS, NotFusible, Symbol, of_row, reached
+from .passes import OPERATORS, Passes, operands, steps
+from .trace import ROW_FUNCTIONS, NotFusible, Symbol, of_row
 
 # What an op is in Python, for floats and truth values; names are those of `known`.
-_WORDS = {
-    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
-    "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "{t}(1) / {0}",
-    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
+_WORDS = OPERATORS | {
+    "reciprocal": "{t}(1) / {0}", "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
     "sign": "sign({0}, {t}(1))", "clip": "clipped({0}, {1}, {2})",
-    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
-    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
-    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} != {1}",
-    "logical_not": "not {0}", "isnan": "{0} != {0}", "where": "select({0}, {1}, {2})",
+    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "not {0}",
+    "where": "select({0}, {1}, {2})",
     "isfinite": "abs({0}) < {t}(np.inf)", "isinf": "abs({0}) == {t}(np.inf)",
     "absolute": "abs({0})", "fabs": "abs({0})", "sqrt": "np.sqrt({0})", "floor": "np.floor({0})",
     "ceil": "np.ceil({0})", "rint": "np.rint({0})", "trunc": "np.trunc({0})",
@@ -61,7 +57,7 @@ def type_of(dtype: Any) -> str:
 
 def expression(s: Symbol, last: str) -> str:
     """One step in Python; `last` names the length of a row."""
-    args = [f"v{x.number}" for x in s.args if isinstance(x, Symbol)]
+    args = [f"v{x.number}" for x in operands(s)]
     kind = s.args[0].dtype if s.args and isinstance(s.args[0], Symbol) else s.dtype
     t = type_of(s.dtype)
     if s.op == "constant":
@@ -95,38 +91,20 @@ def _literal(value: Any, t: str) -> str:
     return f"np.{t}({word or repr(value)})"
 
 
-class _Writer:
+class _Writer(Passes):
     def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], layout: Layout):
-        self.inputs, self.outputs, self.layout = inputs, outputs, layout
-        self.symbols = inputs[0].program.symbols
-        needed = reached(outputs)
-        self.used = [x for x in inputs if x.number in needed]
-        self.phases = [s for s in self.symbols if s.op in ROW_FUNCTIONS and s.number in needed]
-        self.last = f"n{layout.ndim - 1}"
-        self.given: set[int] = set()  # values a row has one of, computed already
+        super().__init__(inputs, outputs, [not has[-1] for has in layout.has])
+        self.layout, self.last = layout, f"n{layout.ndim - 1}"
         self.lines: list[str] = []
         self.indent = 1
 
     def say(self, *words: str) -> None:
         self.lines += ["    " * self.indent + word for word in words]
 
-    # -- which values a row has one of -----------------------------------------------------------
-
-    def of_row(self, s: Symbol) -> bool:
-        if s.op == "input":
-            return not self.layout.has[s.number][-1]
-        if s.op in ROW_FUNCTIONS or s.op in ("constant", "length"):
-            return True
-        return s.op != "place" and all(self.of_row(x) for x in s.args if isinstance(x, Symbol))
-
     def row_values(self, wanted: Sequence[Symbol]) -> None:
         """Compute what these need that a row has one of, from what is there."""
-        for s in steps(wanted, self.given):
-            parts = [x for x in s.args if isinstance(x, Symbol)]
-            ready = all(x.number in self.given for x in parts)
-            if s.op not in ROW_FUNCTIONS and self.of_row(s) and ready:
-                self.say(f"v{s.number} = {self.value(s)}")
-                self.given.add(s.number)
+        for s in self.row_steps(wanted):
+            self.say(f"v{s.number} = {self.value(s)}")
 
     def value(self, s: Symbol) -> str:
         if s.op != "input":
@@ -146,7 +124,7 @@ class _Writer:
         """The sums and maxima in the order of passes: what one pass finds needs no other of it."""
         depth: dict[int, int] = {}
         for s in self.symbols:
-            below = max([depth[x.number] for x in s.args if isinstance(x, Symbol)], default=0)
+            below = max([depth[x.number] for x in operands(s)], default=0)
             depth[s.number] = below + (s.op in ROW_FUNCTIONS)
         found: dict[int, list[Symbol]] = {}
         for phase in self.phases:
@@ -155,11 +133,10 @@ class _Writer:
 
     def kept(self, passes: list[list[Symbol]]) -> dict[int, int]:
         """Dear values that several passes need: number -> the pass that computes it."""
-        rows = {s.number for s in self.symbols if self.of_row(s)}
         first: dict[int, int] = {}
         again: dict[int, int] = {}
         for k, wanted in enumerate(passes):
-            for s in steps(wanted, rows):
+            for s in steps(wanted, self.of_row):
                 if s.op in _DEAR and first.setdefault(s.number, k) < k:
                     again[s.number] = first[s.number]
         return again
@@ -174,8 +151,8 @@ class _Writer:
 
     def loaded(self, k: int, wanted: Sequence[Symbol], buffers: dict[int, int]) -> None:
         there = {n for n, at in buffers.items() if at < k}
-        needs = {x.number for s in steps(wanted, self.given | there) for x in s.args
-                 if isinstance(x, Symbol)} | {s.number for s in wanted}  # fmt: skip
+        needs = {x.number for s in steps(wanted, self.given | there) for x in operands(s)}
+        needs |= {s.number for s in wanted}
         self.say(*[f"v{n} = b{n}[j]" for n in sorted(there & needs)])
 
     def read_rows(self) -> None:

@@ -13,6 +13,7 @@ from minigrad.engine.plan import Plan
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op
 from minigrad.expressions import cuda
+from minigrad.expressions.passes import steps
 from minigrad.expressions.trace import InFull, NotFusible, require_lines_of, trace
 from minigrad.fusion.launch import Kernel, _prepared, kind_of
 from minigrad.on_gpu import rows
@@ -146,7 +147,7 @@ def test_float64_goes_to_16_bits_without_float32_between(narrow):
 def test_the_steps_of_a_kernel_are_all_that_its_results_need():
     fn = lambda a, b, c: (mg.exp(a) * mg.sin(b)) + (mg.cos(b) * mg.tanh(c))
     inputs, outputs = trace(fn, [np.dtype("float32")] * 3)
-    found = [s.op for s in cuda.steps(outputs, {x.number for x in inputs})]
+    found = [s.op for s in steps(outputs, {x.number for x in inputs})]
     assert sorted(found) == sorted(s.op for s in outputs[0].program.symbols if s.op != "input")
 
 

@@ -1,0 +1,63 @@
+"""What kernels and loops have in common: operators, needed steps, passes over a row."""
+
+from collections.abc import Iterator, Sequence
+
+from .trace import ROW_FUNCTIONS, Symbol, reached
+
+OPERATORS = {  # written alike in C and in Python
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
+    "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
+    "logical_xor": "{0} != {1}", "isnan": "{0} != {0}",
+}  # fmt: skip
+
+
+def operands(s: Symbol) -> list[Symbol]:
+    """The symbols that a step reads."""
+    return [x for x in s.args if isinstance(x, Symbol)]
+
+
+def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbol]:
+    """What must be computed for these symbols, in order, apart from those given already."""
+    given, needed = given or set(), set()
+    stack = list(wanted)
+    while stack:
+        s = stack.pop()
+        if s.number in needed or s.number in given:
+            continue
+        needed.add(s.number)
+        if s.op not in ROW_FUNCTIONS:
+            stack += operands(s)
+    return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
+
+
+class Passes:
+    """The passes of a program over its row: one for each sum or maximum, one for the results.
+
+    lines    for each input whether it has one value a row
+
+    used     the inputs that the results depend on; phases: the sums and maxima
+    of_row   the numbers of the symbols with one value a row, which are computed outside the loops
+    given    those of the values a row that are computed already
+    """
+
+    def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], lines: Sequence[bool]):
+        self.inputs, self.outputs = inputs, outputs
+        self.symbols, needed = inputs[0].program.symbols, reached(outputs)
+        self.used = [x for x in inputs if x.number in needed]
+        self.phases = [s for s in self.symbols if s.op in ROW_FUNCTIONS and s.number in needed]
+        self.given: set[int] = set()
+        self.of_row: set[int] = set()
+        for s in self.symbols:
+            of_parts = self.of_row.issuperset([x.number for x in operands(s)]) and s.op != "place"
+            if lines[s.number] if s.op == "input" else s.op in ROW_FUNCTIONS or of_parts:
+                self.of_row.add(s.number)
+
+    def row_steps(self, wanted: Sequence[Symbol]) -> Iterator[Symbol]:
+        """The steps with one value a row that these symbols need; they are then given."""
+        for s in steps(wanted, self.given):
+            ready = self.given.issuperset([x.number for x in operands(s)])
+            if s.op not in ROW_FUNCTIONS and s.number in self.of_row and ready:
+                self.given.add(s.number)
+                yield s
