@@ -24,11 +24,11 @@ READING = (
     "registry", "graph", "errors", "help", "modes", "events", "rule", "plan", "primitive",
     "versions", "backward",
 )  # fmt: skip
-# Code lines. fast/: 2,100, 330 for pooling's forms, 660 for the norms', 160 for attention's, 400
-# for recurrent networks' in place, 510 for elementwise ops in place, 300 for softmax and losses on
-# classes, 220 for reductions', 130 for matrix products', 200 for sums of rows and small products,
-# 180 for windows as runs: these came there from ops/.
-BUDGETS = {"engine": 1500, "fast": 5190, "courtesy": 800}
+# Code lines. fast/: 2,100, 330 for pooling's forms, 660 for the norms', 160 for attention's,
+# 400 for recurrent networks' in place, 510 for elementwise ops in place, 300 for softmax and losses
+# on classes, 220 for reductions', 130 for matrix products', 200 for sums of
+# rows and small products: these came there from ops/.
+BUDGETS = {"engine": 1500, "fast": 5010, "courtesy": 800}
 LONGEST = 400  # code lines of a file
 BODIES = {("engine/primitive.py", "general"): 30, ("engine/backward.py", "run"): 40}
 WALK = 500  # code lines of the bodies that the walk enters

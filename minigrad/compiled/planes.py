@@ -1,4 +1,4 @@
-"""Images for compiled loops, one plane (h, w) after the other, read as in fast/shifts.py.
+"""Images for compiled loops, one plane (h, w) after the other, read as in ops/shifts.py.
 
 A plane is copied, padded, into a buffer in the first-level cache and taken apart into phases there;
 what lies at one place of all windows is then a run of the buffer, whatever stride and dilation are.

@@ -18,7 +18,7 @@ import numpy as np
 from ..backends.blocks import scratch
 from ..backends.device import array_module
 from ..backends.image_layout import lies_places_first, scratch_like, turned
-from ..ops.windows import Windows, every, inside, padded
+from .windows import Windows, every, inside, padded
 
 
 class Shifts:
