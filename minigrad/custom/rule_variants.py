@@ -58,9 +58,9 @@ class VjpVariant(Variant):
 
     def __init__(
         self, op: Any, inputs: tuple[str, ...], fn: Callable, name: str, devices: tuple,
-        always: bool = False,
+        always: bool = False, least: int = 0,
     ):  # fmt: skip
-        super().__init__(fn, devices[0], name=name)
+        super().__init__(fn, devices[0], least=least, name=name)
         self.op, self.inputs, self.devices, self.always = op, inputs, devices, always
         table, key = self._at()
         self.own: Any = table.get(key) if inputs else op.joint or dict(op.rules)
@@ -110,16 +110,17 @@ class VjpVariant(Variant):
 
 def vjp_variant(
     op: Any, *inputs: str, name: str = "rules in place", on: tuple[str, ...] = ("cpu", "cuda"),
-    always: bool = False,
+    always: bool = False, least: int = 0,
 ) -> Callable:  # fmt: skip
     """Decorator: a rule in front of the op's own for these inputs, as in @op.vjp(*inputs).
 
     It asks by name for all that the own rules ask for; where it returns None these run. One that
-    never does is `always` the rule: in a small backward the question would be seen.
+    never does is `always` the rule: in a small backward the question would be seen. least: elements
+    below which it returns None, so that K34 compares it among so many.
     """
 
     def add(fn: Callable) -> Callable:
-        VjpVariant(op, inputs, fn, name, on, always).install()
+        VjpVariant(op, inputs, fn, name, on, always, least).install()
         return fn
 
     return add

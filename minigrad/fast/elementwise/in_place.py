@@ -38,7 +38,7 @@ def fills_vjp(op: Any) -> Callable:
     """Decorator: fill(y, g, x, *numbers) computes the rule of the op's input x."""
 
     def append(fill: Callable) -> Callable:
-        vjp_variant(op, "x", on=("cpu",))(filled(fill, arrays=2))
+        vjp_variant(op, "x", on=("cpu",), least=FEW)(filled(fill, arrays=2))
         return fill
 
     return append

@@ -56,13 +56,29 @@ def calls_of(
             if max([np.size(x) for x in sample.args], default=0) >= least:
                 yield Call(f"{dtype}, {sample.name}", sample.args, sample.params, dtype in DOUBLE)
     yield from (_elements if is_elementwise(spec) else _grown)(spec, context, least, taken)
+    yield from large_calls(spec, context)
+
+
+def large_calls(spec: OpSpec, context: Context) -> Iterator[Call]:
+    """The large samples, as they are and as a batch lies whose channels are side by side."""
     for sample in large_samples(spec, context):
         yield Call(sample.name, sample.args, sample.params, True)
+        laid = tuple([_channels_last(x) for x in sample.args])
+        if any(x is not y for x, y in zip(laid, sample.args, strict=True)):
+            yield Call(f"{sample.name}, channels side by side", laid, sample.params, True)
+
+
+def _channels_last(x: Any) -> Any:
+    """x (N, C, *size), in memory (*size, N, C)."""
+    if not isinstance(x, np.ndarray) or x.ndim < 3:
+        return x
+    return np.moveaxis(np.moveaxis(x, (0, 1), (-2, -1)).copy(), (-2, -1), (0, 1))
 
 
 def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
-    """The samples; at the fast level the largest one of each set of parameters and, where arrays
-    keep their axes as they grow, of each number of axes; and an empty one, if there is one.
+    """The samples; at the fast level the largest one of each set of parameters and of numbers in
+    the place of arrays, and, where arrays keep their axes as they grow, of each number of axes; and
+    an empty one, if there is one.
     """
     try:
         samples = context.samples(spec, dtype)
@@ -73,7 +89,8 @@ def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
 
     def kind(sample: Sample) -> str:
         axes = [] if is_elementwise(spec) else [np.ndim(x) for x in sample.args]
-        return repr((sample.params, axes, all(map(np.size, sample.args))))
+        arrays = [isinstance(x, np.ndarray) for x in sample.args]
+        return repr((sample.params, axes, arrays, all(map(np.size, sample.args))))
 
     by_size = sorted(samples, key=lambda sample: sum(np.size(x) for x in sample.args))
     return [*{kind(sample): sample for sample in by_size}.values()]

@@ -192,11 +192,14 @@ def derivatives(
 
 
 def random_like(rng: np.random.Generator, like: Any) -> np.ndarray:
-    """N(0, 1) values of the shape and dtype, on the host."""
+    """N(0, 1) values of the shape and dtype, on the host; laid like an array that is there."""
     v = rng.standard_normal(like.shape)
     if like.dtype.kind == "c":
         v = v + 1j * rng.standard_normal(like.shape)
-    return v.astype(like.dtype)
+    y = like.data if isinstance(like.data, np.ndarray) else v
+    laid = np.empty_like(y, like.dtype)
+    laid[...] = v
+    return laid
 
 
 # -- how near ----------------------------------------------------------------------------------
@@ -292,7 +295,7 @@ class Bounds:
         return longest**0.5 * _largest(moved - a)
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> Any:
+def _distance(a: Any, b: Any) -> Any:
     """|a − b|; of complex numbers a part that is infinite in both is no distance."""
     if a.dtype.kind != "c":
         return np.abs(a - b)

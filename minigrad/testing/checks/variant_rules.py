@@ -37,14 +37,19 @@ class RulesBeside(Beside):
         args, params = on_device(call.args, self.xp), on_device(call.params, self.xp)
         seed = int(context.rng(spec.name, "K34", call.what).integers(1 << 32))
         before = self.found.calls
-        for what, wanted, used in _patterns(positions, call.differentiate):
-            lie = 0 if call.differentiate else self.compared
 
-            def pulled(args: tuple, wanted: list = wanted, used: Any = used) -> dict[str, Any]:
+        def compare(told: str, wanted: list[int], used: int | None, lie: int) -> None:
+            def pulled(args: tuple) -> dict[str, Any]:
                 rng = np.random.default_rng(seed)
                 return _pulled(spec.call, args, params, wanted, used, lie, rng, self.xp)
 
-            self._near(f"{call.what}{what}", args, pulled)
+            self._near(call.what + told, args, pulled)
+
+        for told, wanted, used in _patterns(positions, call.differentiate):
+            compare(told, wanted, used, 0)
+        if self.found.calls > before and not call.differentiate:
+            self.compared += 1
+            compare(", a cotangent that lies otherwise", positions, None, self.compared)
         if call.differentiate and self.found.calls > before:
 
             def derived(args: tuple) -> dict[str, Any]:
@@ -52,7 +57,6 @@ class RulesBeside(Beside):
                 return derivatives(spec.call, args, params, positions, rng, self.xp)
 
             self._near(call.what, args, derived)
-        self.compared += 1
 
     def _near(self, what: str, args: tuple, derive: _Derive) -> None:
         """What is derived by the variant is what is derived by the own rules."""

@@ -5,6 +5,7 @@ A variant that a user gives an op is compared by itself: nothing is to be regist
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from ..errors import DoesNotApply, GradcheckError
 from ..spec import OpSpec, specs
 from .base import check
 from .device import gpu_module
-from .grown import large_samples
-from .variant_calls import Call, calls_of
+from .variant_calls import calls_of, large_calls
 from .variant_forwards import Beside, Parity
 from .variant_rules import RulesBeside
 
@@ -85,6 +85,6 @@ def _by_the_family(spec: OpSpec, beside: Beside, context: Context) -> None:
     of conv those of conv2d.
     """
     for other in [s for s in specs.values() if s.module == spec.module and s is not spec]:
-        for sample in large_samples(other, context):
-            call = Call(f"in {other.name}, {sample.name}", sample.args, sample.params, True)
+        for call in large_calls(other, context):
+            call = replace(call, what=f"in {other.name}, {call.what}")
             beside.compare(other, call, context, inside=True)
