@@ -1,26 +1,17 @@
-"""Distances of vectors: of two arrays, and of all pairs of rows without the array of differences.
+"""Distances of vectors: of two arrays, and of all pairs of rows."""
 
-Between n and m rows of d numbers there are n m d differences, which cost more to write to memory
-than to compute. Here they are made block by block; and Euclidean distances need none of them where
-two products of matrices give the same digits.
-"""
-
-from collections.abc import Iterator
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..backends.blocks import on_threads, scratch, spans
-from ..backends.dtypes import accumulator, common_dtype
+from ..backends.dtypes import common_dtype
 from ..engine.primitive import primitive
 from ..engine.registry import op
 from ..tensor_api.composite import composite
 from ..tensor_api.tensor import Tensor
-from .axes import array_like, as_floating, both_arrays, constant_like, sum_to
+from .axes import array_like, as_floating, both_arrays, constant_like, sum_to, widen
 from .batching import align, needs_axes
-from .index.scattering import sum_rows
-from .reduce.spread import divided, p_norm, p_norm_dx
+from .reduce.spread import p_norm, p_norm_dx
 
 __all__ = ["cdist", "dist", "pdist", "row_distances"]
 
@@ -61,7 +52,7 @@ def cdist(a: Any, b: Any, p: float = 2.0) -> Any:
 
 
 def _differences(a: Any, b: Any) -> Any:
-    return op.expand_dims(a, axis=-2) - op.expand_dims(b, axis=-3)
+    return a[..., :, None, :] - b[..., None, :, :]
 
 
 @primitive
@@ -69,37 +60,19 @@ def row_distances(a, b, p=2.0):
     """y[…, i, j] = (Σ_k |x_k|ᵖ)^(1/p), x = a_i − b_j, for real rows a (…, m, d) and b (…, n, d)
 
     ga_i = Σ_j g_ij x/|x| (|x|/y_ij)^(p−1), gb_j = −Σ_i of the same; 0 where x = 0 or y = 0.
-    For p = 2 they are y² = |a_i|² + |b_j|² − 2 a_i·b_j and, w being g/y, ga_i = a_i Σ_j w_ij −
-    Σ_j w_ij b_j, wherever this cancels no digits that y's dtype holds: numbers of up to 32 bits are
-    multiplied in float64, which serves while y² > (|a_i|² + |b_j|²)/10⁶, and float64 itself while
-    y² > (|a_i|² + |b_j|²)/4. Nearer pairs are computed from their differences, as all are for
-    other p. Second derivatives make the array of differences.
     """
     a, b = as_floating(a), as_floating(b)
     if "c" in (a.dtype.kind, b.dtype.kind):
         raise TypeError(f"needs real rows, got {a.dtype}, {b.dtype}; cdist takes complex ones too")
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        x = a[..., :, None, :] - b[..., None, :, :]
-        return p_norm.forward(x, axis=-1, p=p)
-    pairs = _Pairs.of(a, b, p)
-    y = np.empty((*pairs.lead, a.shape[-2], b.shape[-2]), pairs.dtype)
-    pairs.fill(pairs.stacked(y))
-    return y
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"needs rows of one length, got {a.shape} and {b.shape}")
+    y = p_norm.forward(_differences(widen(a), widen(b)), axis=-1, p=p)
+    return y.astype(common_dtype(a, b), copy=False)
 
 
 @row_distances.vjp
 def row_distances_gradients(g, a, b, y, p, needs):
-    """By blocks where the gradients are plain numbers; else from all differences, by ops."""
-    if all(isinstance(x, np.ndarray) for x in (g, a, b, y)):
-        pairs = _Pairs.of(a, b, p)
-        found = pairs.pull(pairs.stacked(g), pairs.stacked(y), needs)
-        return [
-            None
-            if h is None
-            else sum_to(h.reshape((*pairs.lead, *h.shape[1:])), x.shape).astype(x.dtype, copy=False)
-            for h, x in zip(found, (a, b), strict=True)
-        ]
-    x = _differences(a, b)
+    x = _differences(widen(a), widen(b))
     h = np.sign(x) * op.expand_dims(g, axis=-1) if p == 1 else p_norm_dx(g, x, y, -1, False, p)
     return [
         sum_to(op.sum(h, axis=-2), a.shape) if needs[0] else None,
@@ -112,219 +85,3 @@ def row_distances_batch(op_, xs, batched, params):
     """Leading axes broadcast: the batch axis goes before those of the input that has more."""
     needs_axes(op_, xs, batched, 2, 2)
     return op_(*align(xs, batched), **params)
-
-
-# -- blocks of pairs, on NumPy's arrays ----------------------------------------------------------
-
-AT_ONCE = 1 << 16  # numbers of a block, differences or distances: 512 kB of float64
-NEAR = 1 / 8  # of a block's pairs: with more of them too near for products all take differences
-ROWS = 32  # at least, of a product: with fewer BLAS reads b for little work
-SHARES = 8  # sums at most that b's gradient is made of, which threads can work on
-
-
-def _blocks(s: int, m: int, each: int, least: int = ROWS) -> list[tuple[slice, slice]]:
-    """(examples, rows) that cut s × m rows with `each` numbers into blocks of AT_ONCE numbers.
-
-    They depend on the shapes alone, not on threads.
-    """
-    rows = max(AT_ONCE // max(each, 1), least)
-    if m <= rows:
-        return [(span, slice(0, m)) for span in spans(s, rows // max(m, 1))]
-    return [(slice(i, i + 1), span) for i in range(s) for span in spans(m, rows)]
-
-
-class _Pairs(NamedTuple):
-    """All pairs of rows of a (s, m, d) and b (s, n, d), s examples in a stack.
-
-    a, b     the rows in the dtype that they are computed in
-    squares  |a_i|² (s, m) and |b_j|² (s, n), for p = 2
-    safe     products serve where y² ≥ safe (|a_i|² + |b_j|²)
-    far      products serve where y² is at least this much, whatever the pair
-    lead     the leading axes that s stands for; dtype: of the distances
-    """
-
-    a: Any
-    b: Any
-    p: float
-    squares: tuple
-    safe: float
-    far: float
-    lead: tuple
-    dtype: Any
-
-    @classmethod
-    def of(cls, a: Any, b: Any, p: float) -> "_Pairs":
-        dtype = common_dtype(a, b)
-        wide = np.result_type(dtype, np.float64) if p == 2 else accumulator(dtype) or dtype
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        if not a.shape[:-2] == lead == b.shape[:-2]:
-            a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
-        a, b = (x.astype(wide, copy=False).reshape((prod(lead), *x.shape[-2:])) for x in (a, b))
-        if p != 2:
-            return cls(a, b, p, (), 0.0, np.nan, lead, dtype)
-        safe = 0.25 if dtype == wide else 2.0**-20
-        with np.errstate(all="ignore"):
-            squares = tuple([np.vecdot(x, x) for x in (a, b)])
-            most = sum(float(square.max(initial=0)) for square in squares)
-        # where 8 most overflows some y² might: then each pair is looked at
-        far = safe * most + np.finfo(wide).tiny if 8 * most < np.inf else np.nan
-        return cls(a, b, p, squares, safe, far, lead, dtype)
-
-    def stacked(self, x: Any) -> Any:
-        """x (…, ., .) as (s, ., .); a view where it is contiguous."""
-        return x.reshape((len(self.a), *x.shape[-2:]))
-
-    def fill(self, y: Any) -> None:
-        """Write the distances to y (s, m, n)."""
-
-        def work(piece: tuple) -> None:
-            self._part(piece)._fill(y[piece])
-
-        self._run(work, _blocks(*y.shape), y)
-
-    def pull(self, g: Any, y: Any, needs: list[bool]) -> list:
-        """The gradients of a and b, those that are needed, for a cotangent g of the distances y."""
-        (s, m, d), (_, n, _) = self.a.shape, self.b.shape
-        blocks = _blocks(s, m, n)
-        wide, shares = self.a.dtype, 1
-        runs = [(0, [piece]) for piece in blocks]
-        if len(blocks) > s > 0:  # an example has several blocks, whose sums b's gradient adds up
-            count = len(blocks) // s
-            each = -(-count // SHARES)
-            shares = -(-count // each)
-            runs = [
-                (k, blocks[i * count : (i + 1) * count][k * each : (k + 1) * each])
-                for i in range(s)
-                for k in range(shares)
-            ]
-        ha = np.zeros((s, m, d), wide) if needs[0] else None
-        hb = np.zeros((s, shares, n, d), wide) if needs[1] else None
-
-        def work(run: tuple) -> None:
-            k, pieces = run
-            for piece in pieces:
-                self._part(piece)._pull(
-                    g[piece], y[piece],
-                    None if ha is None else ha[piece], None if hb is None else hb[piece[0], k],
-                )  # fmt: skip
-
-        self._run(work, runs, y)
-        if hb is not None:
-            hb = hb[:, 0] if shares == 1 else hb.sum(1)
-        return [ha, hb]
-
-    def _run(self, work: Any, pieces: list, y: Any) -> None:
-        if y.size:
-            with np.errstate(all="ignore"):  # such pairs are found, and taken from differences
-                on_threads(work, pieces, y)
-
-    # one block
-
-    def _part(self, piece: tuple) -> "_Pairs":
-        """Some examples, of each some rows of a."""
-        squares = self.squares and (self.squares[0][piece], self.squares[1][piece[0]])
-        return self._replace(a=self.a[piece], b=self.b[piece[0]], squares=squares)
-
-    def _fill(self, y: Any) -> None:
-        if self.p == 2:
-            square = np.matmul(self.a * -2, self.b.swapaxes(1, 2))
-            square += self.squares[0][:, :, None]
-            square += self.squares[1][:, None, :]
-            near = self._near(square)
-            if near is not None:
-                y[...] = np.sqrt(square, out=square)
-                for e, i, j in self._listed(near, y):
-                    y[e, i, j] = _norms(self.a[e, i] - self.b[e, j], 2)
-                return
-        for piece, x in self._from_differences():
-            y[piece] = _norms(x, self.p)
-
-    def _pull(self, g: Any, y: Any, ha: Any, hb: Any) -> None:
-        """Add to ha and hb, where they are not None."""
-        wide = self.a.dtype  # in it 1/y of a tiny y is a number
-        g, y = (c.astype(wide, copy=False) for c in (g, y))
-        if self.p == 2:
-            near = self._near(np.square(y))
-            if near is not None and self._pull_by_products(g, y, near, ha, hb):
-                return
-        for piece, x in self._from_differences():
-            h = _slopes(g[piece], x, y[piece], self.p)
-            if ha is not None:  # as a product: NumPy's sum takes four times as long, or more
-                ha[piece] += np.matmul(np.ones(h.shape[2], h.dtype), h)
-            if hb is not None:
-                hb[piece[0]] -= h.sum(1)
-
-    def _pull_by_products(self, g: Any, y: Any, near: Any, ha: Any, hb: Any) -> bool:
-        """Whether the gradients are finite, as ∞ a − ∞ b is not where ∞ (a − b) is."""
-        w = g / y
-        w[np.unravel_index(near, y.shape)] = 0
-        sums = w.sum(2), w.sum(1)
-        if not all(np.isfinite(total).all() for total in sums):
-            return False
-        if ha is not None:
-            ha += sums[0][:, :, None] * self.a
-            ha -= np.matmul(w, self.b)
-        if hb is not None:
-            hb += sums[1][:, :, None] * self.b
-            hb -= np.matmul(w.swapaxes(1, 2), self.a)
-        for e, i, j in self._listed(near, y):
-            x = self.a[e, i] - self.b[e, j]
-            x *= divided(g[e, i, j], y[e, i, j])[:, None]
-            if ha is not None:
-                ha += sum_rows(x, e * ha.shape[1] + i, ha.shape[0] * ha.shape[1]).reshape(ha.shape)
-            if hb is not None:
-                hb -= sum_rows(x, e * hb.shape[1] + j, hb.shape[0] * hb.shape[1]).reshape(hb.shape)
-        return True
-
-    def _near(self, square: Any) -> Any:
-        """The places in y², flattened, of pairs that are too near for products, or not finite.
-
-        None: there are so many that computing the differences of all pairs is faster.
-        """
-        if square.min() >= self.far:
-            return np.empty(0, np.intp)
-        tiny = np.finfo(square.dtype).tiny  # equal rows are near also at the origin
-        a, b = (self.safe * x + tiny for x in self.squares)
-        serves = square >= a[:, :, None] + b[:, None, :]
-        if np.isnan(self.far):
-            serves &= square < np.inf
-        near = np.flatnonzero(~serves)
-        return near if near.size <= NEAR * square.size else None
-
-    def _listed(self, near: Any, y: Any) -> Iterator[tuple]:
-        """The near pairs, some at a time: example, row of a, row of b."""
-        for span in spans(near.size, max(1, AT_ONCE // max(1, self.a.shape[-1]))):
-            yield np.unravel_index(near[span], y.shape)
-
-    def _from_differences(self) -> Iterator[tuple]:
-        """The block in smaller ones: where, and the differences (., ., n, d) there."""
-        s, m, d = self.a.shape
-        for piece in _blocks(s, m, self.b.shape[1] * d, least=1):
-            yield piece, self.a[piece][:, :, None] - self.b[piece[0]][:, None]
-
-
-def _norms(x: Any, p: float) -> Any:
-    """‖x‖ₚ along the last axis; x is overwritten."""
-    if p not in (1, 2):
-        return p_norm.forward(x, -1, p=p)
-    ones = np.ones(x.shape[-1], x.dtype)
-    if p == 1:
-        return np.matmul(np.abs(x, out=x), ones)
-    total = np.matmul(np.square(x, out=scratch.empty("squares", x.shape, x)), ones)
-    lost = ~((total >= np.finfo(x.dtype).tiny) & (total < np.inf))
-    y = np.sqrt(total)
-    if lost.any():
-        y[lost] = p_norm.forward(x[lost], -1, p=2)
-    return y
-
-
-def _slopes(g: Any, x: Any, y: Any, p: float) -> Any:
-    """g times the slopes of y = ‖x‖ₚ in x."""
-    if p != 1:
-        return p_norm_dx(g, x, y, -1, False, p)
-    h = np.copysign(x.dtype.type(1), x)  # np.sign guesses each one's branch: five times as long
-    h *= g[..., None]
-    none = ~(np.abs(x) > 0)
-    if none.any():  # 0, or NaN, whose sign is NaN
-        h[none] = x[none]
-    return h

@@ -70,20 +70,6 @@ def test_rows_with_themselves_have_distance_and_gradient_zero(dtype):
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.0])
-def test_blocks_give_what_one_piece_gives(monkeypatch, p):
-    a, b, g = (
-        rows((2, 1, 23, 5), "float64"),
-        rows((3, 17, 5), "float64"),
-        rows((2, 3, 23, 17), "f8"),
-    )
-    whole = found(a, b, g, p)
-    monkeypatch.setattr(distances, "AT_ONCE", 40)
-    monkeypatch.setattr(distances, "ROWS", 1)
-    for x, y in zip(found(a, b, g, p), whole, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("p", [1, 2, 3.0])
 def test_no_bit_depends_on_the_number_of_threads(p):
     a, b = rows((700, 6), "float32"), rows((500, 6), "float32")
     g, before = rows((700, 500), "float32"), mg.get_num_threads()
