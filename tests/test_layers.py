@@ -60,6 +60,23 @@ def test_an_import_of_a_layer_inside_a_function_is_seen(tmp_path, monkeypatch):
     assert imports_of(file) == {"fast"}
 
 
+FAST_MODULES = {"blocks", "cuts", "image_layout", "pool"}  # of backends/: what makes ops fast
+FAST_STILL = {  # these hold accelerations of their own, until somebody moves them
+    "index/scattering.py", "shifts.py", "weighted_reads.py", "windows.py",
+}  # fmt: skip
+
+
+def test_ops_know_no_blocks_threads_cuts_nor_memory_layouts():
+    ops, users = ROOT / "minigrad" / "ops", set()
+    for file in ops.rglob("*.py"):
+        for part in imports_in(file):
+            names = [alias.name for alias in part.names]
+            path = [*(getattr(part, "module", "") or "").split("."), *names]
+            if "backends" in path and FAST_MODULES & {*path}:
+                users.add(str(file.relative_to(ops)))
+    assert users == FAST_STILL
+
+
 def modules_imported_by(file: Path) -> set[str]:
     """The modules of the package that a file of the engine imports, by their paths in it."""
     found = set()

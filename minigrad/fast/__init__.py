@@ -9,6 +9,7 @@ ownership.py       seam D: sums in place, gradients handed out without a copy
 blocked.py         elementwise functions of large arrays in blocks, on all threads
 blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
+views.py           reshapes that copy images pixels first
 forms.py           seam C: the lists of forms of the rooms below
 row_sums.py        sums and extrema along rows; small_products.py: products in blocks
 attention/         attention: blocks of scores, products written where they are read
@@ -43,6 +44,7 @@ from . import (
     products,
     recurrent,
     reduce,
+    views,
 )
 from .blocked import in_blocks
 

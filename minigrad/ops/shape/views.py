@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ...backends.image_layout import in_rows
 from ...engine.primitive import linear
 from ...engine.registry import op
 from ...tensor_api.composite import composite
@@ -18,8 +17,6 @@ __all__ = [
     "transpose",
 ]  # fmt: skip
 
-LARGE = 1 << 14  # elements: smaller arrays are copied as fast by NumPy
-
 
 @linear(arrays="x", numpy=np.reshape, view=True)
 def reshape(x, shape, order="C"):
@@ -30,20 +27,7 @@ def reshape(x, shape, order="C"):
     if order not in ("C", "F"):
         why = " depends on the memory layout" if order in ("A", "K", "a", "k") else ""
         raise ValueError(f"order={order!r}{why}; use order='C' or 'F'")
-    if order == "F":
-        return x.reshape(shape, order="F")
-    # methods, as below: NumPy's function would ask a GPU's array for its own first
-    return x.reshape(shape) if x.flags.c_contiguous else _reshaped(x, shape)
-
-
-def _reshaped(x: Any, shape: Any) -> Any:
-    """x.reshape(shape), a view where it can be one; images places first are copied faster so."""
-    if type(x) is np.ndarray and x.ndim > 2 and x.size >= LARGE:
-        try:
-            return x.reshape(shape, copy=False)
-        except ValueError:  # no view has this shape
-            x = in_rows(x)
-    return x.reshape(shape)
+    return x.reshape(shape, order=order)  # NumPy's function would ask a GPU's array for its own
 
 
 @reshape.vjp("x")
