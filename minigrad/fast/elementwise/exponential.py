@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.blocks import BLOCK, LARGE
-from ...custom.variants import Variant, add
+from ...custom.variants import ANY, Variant, add
 from ...ops import normal
 from ...ops.activation import (
     gelu,
@@ -65,9 +65,9 @@ def logaddexp_by_exp(a: Any, b: Any) -> Any:
     arrays = [x for x in (a, b) if type(x) is not float and type(x) is not int]
     for x in arrays:
         if not isinstance(x, np.ndarray | np.generic) or x.dtype.char != "f":
-            return None
+            return np.logaddexp(a, b)
     if not arrays or (arrays[0].size < 2 * BLOCK and arrays[-1].size < 2 * BLOCK):
-        return _log_of_sum(a, b) if arrays else None
+        return _log_of_sum(a, b) if arrays else np.logaddexp(a, b)
     return piecewise(_log_of_sum, (a, b), {})
 
 
@@ -84,4 +84,4 @@ def _log_of_sum(a: Any, b: Any) -> Any:
     return log_of_1_plus(np.exp(apart)) + np.maximum(a, b)
 
 
-add(logaddexp, Variant(logaddexp_by_exp, "cpu", name="exp and log1p", followed=True))
+add(logaddexp, Variant(logaddexp_by_exp, ANY, name="exp and log1p"))
