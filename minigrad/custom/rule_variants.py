@@ -12,12 +12,12 @@ A variant of one rule is a rule itself, which asks by name for what it reads:
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
 from ..backends import device as devices
 from ..backends.device import device_of
+from ..backends.leaving import contextmanager
 from ..engine import backward
 from ..engine.rule import Rule, argument_names
 from .variants import Variant, Variants

@@ -70,6 +70,7 @@ class Variants:
     """
 
     followed_array: type | None = None  # a tape's stand-in for an array; tape/trace.py sets it
+    symbol: type | None = None  # what expressions are recorded with; expressions/trace.py sets it
 
     def __init__(self, name: str, reference: Callable | None, listed: tuple[Variant, ...]):
         self.name, self.reference, self.listed = name, reference, listed
@@ -95,6 +96,8 @@ class Variants:
         for x in found:
             if type(x) is self.followed_array:
                 return self._followed(x.trace, arrays, params)
+            if type(x) is self.symbol and self.reference is not None:
+                return self.reference(*arrays, **params)
         names = sorted({device_of(x) for x in found})
         if len(names) > 1:
             raise DeviceError(

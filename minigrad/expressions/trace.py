@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
+from ..custom.variants import Variants
 from ..engine import modes
 from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_step
 
@@ -168,6 +169,9 @@ class Symbol:
 
     def min(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
         return _row("min", self, axis, keepdims)
+
+
+Variants.symbol = Symbol  # an op's own form is what is recorded
 
 
 def _binary(name: str) -> tuple[Callable, Callable]:

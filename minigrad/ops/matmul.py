@@ -56,17 +56,24 @@ def _inner_lengths(a: tuple, b: tuple) -> str:
 
 @matmul.vjp("a")
 def matmul_da(g, b, a_shape):
-    g, b = with_unit_axes(widen(g), len(a_shape), b.ndim), b.conj()
+    g, b = with_unit_axes(g, len(a_shape), b.ndim), b.conj()
     b = b if b.ndim > 1 else b.reshape((-1, 1))
-    return sum_to(matmul(g, b.swapaxes(-1, -2)), a_shape)
+    return _summed(g, b.swapaxes(-1, -2), a_shape)
 
 
 @matmul.vjp("b")
 def matmul_db(g, a, b_shape):
-    g, a = with_unit_axes(widen(g), a.ndim, len(b_shape)), a.conj()
+    g, a = with_unit_axes(g, a.ndim, len(b_shape)), a.conj()
     a = a if a.ndim > 1 else a.reshape((1, -1))
     matrix = b_shape if len(b_shape) > 1 else (*b_shape, 1)
-    return sum_to(matmul(a.swapaxes(-1, -2), g), matrix).reshape(b_shape)
+    return _summed(a.swapaxes(-1, -2), g, matrix).reshape(b_shape)
+
+
+def _summed(a, b, shape):
+    """a b, summed to a shape: of 16-bit floats in float32, if there is a sum."""
+    if np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) != shape[:-2]:
+        a, b = widen(a), widen(b)
+    return sum_to(matmul(a, b), shape)
 
 
 def with_unit_axes(g, a_ndim, b_ndim):

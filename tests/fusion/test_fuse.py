@@ -106,6 +106,12 @@ def test_second_and_third_derivatives_are_those_of_the_function():
         np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [100, 5_000, 600_000])
+def test_variants_for_large_arrays_do_not_keep_a_chain_from_being_fused(size):
+    y = mg.fuse(gelu_tanh)(mg.tensor(values(size, dtype=np.float32), requires_grad=True))
+    assert y.node.op.name == "gelu_tanh"
+
+
 def test_a_fused_function_is_one_node_and_saves_its_arguments_alone():
     x = mg.tensor(values(5, 6), requires_grad=True)
     y = mg.fuse(gelu_tanh)(x)
