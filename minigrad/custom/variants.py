@@ -92,25 +92,24 @@ class Variants:
 
     def _elsewhere(self, arrays: tuple, params: dict) -> Any:
         """A call with arrays of a GPU, or of which a tape notes what is computed with them."""
-        found = _arrays_among(arrays)
-        for x in found:
-            if type(x) is self.followed_array:
+        device, size = "", 0
+        for x in arrays:
+            kind = type(x)
+            if kind is self.followed_array:
                 return self._followed(x.trace, arrays, params)
-            if type(x) is self.symbol and self.reference is not None:
+            if kind is self.symbol and self.reference is not None:
                 return self.reference(*arrays, **params)
-        names = sorted({device_of(x) for x in found})
-        if len(names) > 1:
-            raise DeviceError(
-                f"its arrays are on {' and '.join(names)}; bring them to one device first: "
-                "x.to(device)",
-                devices=tuple(names),
-            )
-        if devices.several and names[0] != "cpu":
-            devices.require_current(names[0])
-        return self._by_first(names[0], max([x.size for x in found]), arrays, params)
+            if _is_array(x):
+                own = device_of(x)
+                if own != device and device:
+                    raise _of_several(arrays)
+                device, size = own, max(size, x.size)
+        if devices.several and device != "cpu":
+            devices.require_current(device)
+        return self._by_first(device, size, arrays, params)
 
     def _by_first(self, device: str, size: int, arrays: tuple, params: dict) -> Any:
-        for variant in self.on(device):
+        for variant in self._on.get(device) or self.on(device):
             if size >= variant.least and (variant.when is None or variant.when(*arrays, **params)):
                 y = variant.fn(*arrays, **params)
                 if y is not None:
@@ -159,9 +158,21 @@ class Variants:
         return sorted({v.on for v in self.listed})
 
 
+def _is_array(x: Any) -> bool:
+    """An array's ndim tells it: CuPy makes a tuple to answer for shape or strides."""
+    return hasattr(x, "ndim") and not isinstance(x, np.generic)
+
+
 def _arrays_among(values: Any) -> list:
-    """The arrays, which their ndim tells: CuPy makes a tuple to answer for shape or strides."""
-    return [x for x in values if hasattr(x, "ndim") and not isinstance(x, np.generic)]
+    return [x for x in values if _is_array(x)]
+
+
+def _of_several(arrays: tuple) -> DeviceError:
+    names = tuple(sorted({device_of(x) for x in _arrays_among(arrays)}))
+    return DeviceError(
+        f"its arrays are on {' and '.join(names)}; bring them to one device first: x.to(device)",
+        devices=names,
+    )
 
 
 def listed(op: Any) -> tuple[Variant, ...]:
