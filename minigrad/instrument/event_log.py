@@ -93,7 +93,6 @@ class event_log:
         self._passes: dict[int, list[tuple]] = {}  # thread -> its running backwards
         self._writer = writer = LogWriter(self.path, self.max_events, self.min_ns)
         self._thread = writer.lines.threads.here  # the number of the thread that calls it
-        self._memory = MemoryTracker(writer.others.append, self.max_events) if memory else None
         self._device = DeviceLines(self._thread) if device else None
         if self._device is not None:
             writer.taken = self._device.taken
@@ -103,6 +102,9 @@ class event_log:
         self._sampler = Sampler(
             lambda s: (tell := told()) and tell(s), writer.lines.threads.number_of, sample_ms
         )
+        self._memory = None
+        if memory:
+            self._memory = MemoryTracker(writer.others.append, self.max_events, self._sampler.freed)
         failed = weakref.WeakMethod(self._unlisten)
         writer.on_failure = lambda: (unlisten := failed()) and unlisten()
 

@@ -49,11 +49,18 @@ class MemoryTracker:
     ("held", id, used, used_forward)           at the end, for what is still there
 
     The caller adds thread and origin by giving `where`, a pair, to what it calls.
+    freed: the time at which an array is given back, asked as it goes.
     """
 
-    def __init__(self, tell: Callable[[tuple], Any], most: int):
+    def __init__(
+        self,
+        tell: Callable[[tuple], Any],
+        most: int,
+        freed: Callable[[], int] = perf_counter_ns,
+    ):
         self.tell = tell
         self.most = most
+        self.freed = freed
         self.lost = 0
         self.live = 0
         self.peak = 0
@@ -216,7 +223,8 @@ class MemoryTracker:
             if self._held.get(held.key) is held:
                 del self._held[held.key]
             self.live -= held.bytes
-            self.tell(("release", held.number, perf_counter_ns(), held.used, held.used_forward))
+            t = max(self.freed(), held.used + 1)  # it was there as long as it was used
+            self.tell(("release", held.number, t, held.used, held.used_forward))
 
     def _set(self, held: _Held, category: str, t: int) -> None:
         held.category = category

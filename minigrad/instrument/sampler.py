@@ -70,6 +70,7 @@ class Sampler:
         self._stop: Any = None  # held while the thread is to look
         self._ended: Any = None  # held until it has ended
         self._own = 0  # the thread's identity
+        self._looked = 0  # when it last began to look
 
     def start(self) -> None:
         """Begin to look, unless it does already or never should."""
@@ -148,6 +149,14 @@ class Sampler:
         if frames:
             self.tell(("sample", t, thread, frames, "op", op, 0))
 
+    def freed(self) -> int:
+        """When memory that is given back now was let go.
+
+        A frame that is looked at keeps its arrays, even if its function has returned. What this
+        thread frees, the program has let go since the look began.
+        """
+        return self._looked if identity() == self._own else perf_counter_ns()
+
     def _look(self, t: int, own: int) -> None:
         """Look at all other threads, without a garbage collection meanwhile.
 
@@ -163,7 +172,7 @@ class Sampler:
                 gc.enable()
 
     def _look_at_threads(self, t: int, own: int) -> None:
-        self.due = True
+        self.due, self._looked = True, t
         for ident, frame in sys._current_frames().items():
             if ident != own:
                 found = self.described(frame)

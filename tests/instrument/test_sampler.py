@@ -5,8 +5,11 @@ import sys
 import threading
 import time
 
+import numpy as np
+
 import minigrad as mg
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.memory import MemoryTracker
 from minigrad.instrument.records import Sample
 from minigrad.instrument.sampler import IMPORT, LIBRARY, OURS, USER, Sampler, kind_of
 
@@ -103,3 +106,19 @@ def test_a_collector_that_the_program_has_switched_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_memory_that_a_look_alone_kept_is_free_since_the_look_began():
+    sampler = Sampler([].append, id)
+    before = time.perf_counter_ns()
+    assert sampler.freed() >= before  # in a thread of the program: now
+    sampler._own, sampler._looked = threading.get_ident(), 7
+    assert sampler.freed() == 7
+
+
+def test_memory_is_never_free_before_its_last_use():
+    told, x = [], np.ones(3)
+    tracker = MemoryTracker(told.append, 10, freed=lambda: 7)
+    tracker.forward("mul", 50, None, (), (x,), (0, None))
+    del x
+    assert [entry[:3] for entry in told if entry[0] == "release"] == [("release", 0, 51)]

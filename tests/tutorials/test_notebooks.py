@@ -33,10 +33,10 @@ def code(notebook):
 
 
 def sources_shown(notebook):
-    """What cells print that open the source; numbers, which may be times, and blanks left out."""
+    """What cells print that open the source; blanks, numbers and units of time left out."""
     shown = [cell for cell in code(notebook) if "inspect.get" in cell.source]
     printed = ["".join(o.get("text", "") for o in cell.outputs) for cell in shown]
-    return [re.sub(r"[\d.,\s]+", " ", text) for text in printed]
+    return [re.sub(r"[\d.,\s]+(?:[nmµ]?s\b)?", " ", text) for text in printed]
 
 
 OF_FAST = ("02_tensors_and_broadcasting", "03_graphs")  # a call's source, sums made in place
