@@ -3,10 +3,8 @@
 A large product begins with copies of both factors, in the order in which BLAS's kernel reads them.
 Where a matrix has few rows or columns each copied number is used a few times only, and copying
 takes up to half of the time. OpenBLAS has kernels for AVX-512 that take the factors of up to a
-million multiplications unpacked, so a product is cut into blocks of that size. On one thread of a
-Zen 4, in GFLOP/s, whole and in blocks: 16,384×27 by 27×32 74 and 104, its transpose by 16,384×32 45
-and 104, 512×32 by 32×64 87 and 107, 16×784 by the transpose of 128×784 41 and 108, 32×256 by the
-transpose of 256×256 59 and 104. With any other BLAS products stay whole.
+million multiplications unpacked, so a product is cut into blocks of that size. With any other BLAS
+products stay whole.
 
 Where BLAS may use several threads, products from `blas.MIDDLE` on stay whole too: on two threads
 that is faster.

@@ -18,11 +18,8 @@ from ...backends.image_layout import ALIGNED, GAP, lies_places_first, places
 from ...ops.windows import compiled_kernels
 from .winograd_axis import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
-# Bytes of transformed tiles at a time, in and out. Milliseconds of the value and both gradients of
-# images places first, with 1.5, 2, 3, 4, 6, 9 MB on two threads: 32×16×32×32 → 16 7.7, 5.1, 4.5,
-# 3.9, 4.4, 4.5, 16×64×28×28 → 64 17.6, 12.4, 12.3, 12.0, 11.5, 13.0, 8×32×64×64 → 32 15.4, 11.7,
-# 10.5, 9.8, 10.3, 10.7, on one 18.1, 15.8, 14.9, 14.6, 14.3, 14.1: calls that threads share must be
-# long (`BLOCK` in fast/blocked.py).
+# Bytes of transformed tiles at a time, in and out: calls that threads share must be long (`BLOCK`
+# in backends/blocks.py).
 BLOCK_BYTES = 4 << 20
 RUN = 512  # channels in and out, times images of a piece: shorter runs cost a third more
 

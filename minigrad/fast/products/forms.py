@@ -1,6 +1,6 @@
 """The quicker forms of matrix products: how BLAS is called for which shapes.
 
-A product of 32 × 32 takes 3 µs, and a look-up of variants a tenth of that: these forms stand in the
+A look-up of variants would be seen in the time of a small product, so these forms stand in the
 place of the references. A replay of a tape has the bits of an eager call, so what a tape follows
 asks for the calls of BLAS that give these.
 """
