@@ -14,6 +14,7 @@ forms.py           seam C: the lists of forms of the rooms below
 row_sums.py        sums and extrema along rows; small_products.py: products in blocks
 attention/         attention: blocks of scores, products written where they are read
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
+index/             sums by index: rows by a sparse product, lines and images in blocks
 loss/              softmax and losses on classes: blocks of rows, never all logits of a map
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
@@ -37,6 +38,7 @@ from . import (
     elementwise,
     fast_call,
     function_quick,
+    index,
     loss,
     norm,
     ownership,
