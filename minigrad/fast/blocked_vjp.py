@@ -1,5 +1,7 @@
 """What an elementwise op makes of a large cotangent: contributions in blocks, or deferred.
 
+The op's own rules run on blocks; nothing is generated or recorded.
+
 A contribution need not be computed at once. Where it goes to another elementwise node, that node's
 own rules take it block by block; where several meet, they are added. Deferred, each block of it is
 computed there, in the cache, just before it is used, and the whole is never written to memory. So
@@ -8,13 +10,16 @@ the backward of tanh(x) * gelu(x) + x / 2 writes one array of the size of x in p
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.rule import Rule
 from .blocked import axes_of, piecewise
 
 PASSED = object()  # instead of a rule: the contribution is g itself
+FREE = {"g": PASSED, "None": None}  # what stands for a contribution of this source
 MOST = 6  # arrays that a lazy cotangent may read: their blocks share a cache
 
 
@@ -35,6 +40,32 @@ class BlockRule(NamedTuple):
     def of(self, saved: Sequence) -> list:
         """The values that the rule reads."""
         return [saved[k] for k in self.positions]
+
+
+def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
+    """The op's own rule for blocks: one ufunc writes a product or quotient into y, others copy.
+
+    call: the contribution's source (codegen.py); names: what the saved values v0, v1 … are
+    """
+    run, reads = rule.run, [name for name in rule.names if name != "g"]
+    positions = tuple([names.index(name) for name in reads])
+    if rule.partial:
+        return BlockRule(
+            lambda g, *values: g * run(*values),
+            lambda y, g, *values: np.multiply(g, run(*values), y),
+            positions, True,
+        )  # fmt: skip
+    if [call] == [f"g / v{k}" for k in positions]:  # all that the rule does
+        return BlockRule(truediv, lambda y, g, b: np.divide(g, b, y), positions, True)
+    order = [["g", *reads].index(name) for name in rule.names]
+
+    def fn(*blocks: Any) -> Any:
+        return run(*[blocks[k] for k in order])
+
+    def fill(y: Any, *blocks: Any) -> None:
+        y[...] = fn(*blocks)
+
+    return BlockRule(fn, fill, positions, False)
 
 
 # -- lazy cotangents -------------------------------------------------------------------------------
@@ -140,10 +171,13 @@ class BlockedVjp:
     deferred  the contributions that are deferred, by position
     """
 
-    def __init__(self, rules: list):
+    def __init__(self, rules: list, calls: list[str], names: tuple[str, ...]):
         """For each parent a BlockRule, PASSED, or None where there is no contribution."""
-        self.rules = rules
-        self.positions = [i for i, rule in enumerate(rules) if isinstance(rule, BlockRule)]
+        self.rules: list = [
+            FREE[call] if call in FREE else block_rule(rule, call, names)
+            for rule, call in zip(rules, calls, strict=True)
+        ]
+        self.positions = [i for i, rule in enumerate(self.rules) if isinstance(rule, BlockRule)]
 
     def __call__(
         self, g: Any, saved: Any, deferred: Mapping[int, LazyCotangent] | None = None

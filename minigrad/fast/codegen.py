@@ -2,9 +2,10 @@
 
 CPython specialises bytecode for the types it meets, so each plan gets code of its own. Generated
 code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
+Small calls gain by that. For large arrays `vjp` calls a BlockedVjp (blocked_vjp.py), which runs the
+op's own rules, and compiles nothing.
 """
 
-import re
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -17,7 +18,7 @@ from ..backends.source import UNNAMED, compiled, in_tuple
 from ..engine import rule as seam
 from ..engine.graph import raw
 from ..engine.rule import BEHIND, Rule, needed
-from .blocked_vjp import PASSED, BlockedVjp, BlockRule
+from .blocked_vjp import FREE, BlockedVjp
 
 
 def generate_save(
@@ -111,15 +112,16 @@ def generate_vjp(
     known: dict[str, Any] = {"needed": needed}
     saved = [value[name] for name in names]
     blocked_vjp = None
-    calls: list[str] = []
+    calls, conjugates = ["None"] * len(rules), ["None"] * len(rules)
     for i, rule in enumerate(rules):
         if rule is None:
-            calls.append("None")
             continue
         known[f"rule{i}"] = rule.run
         given = [value[name] for name in rule.names]
         call = _in_words(op, rule, given) or f"rule{i}({', '.join(given)})"
-        calls.append(f"g * {_together(call)}" if rule.partial else call)
+        factor = f"({call})" if " / " in call else call
+        calls[i] = f"g * {factor}" if rule.partial else call
+        conjugates[i] = f"multiply(g, {call}).conj()" if rule.partial else f"({call}).conj()"
     lines = ["def vjp(g, saved):", f" [{', '.join(saved)}] = saved"]
     if op.joint is not None:
         lines.append(f" return needed({calls[0]}, {value['needs']})")
@@ -127,12 +129,11 @@ def generate_vjp(
         if op.kind == "elementwise" and not op.outputs:
             lines.append(' if g.dtype.kind == "c":')
             lines.append("  g = g.conj()")
-            conjugates = [c if c == "None" else f"{_by_ufunc(c)}.conj()" for c in calls]
             lines.append(f"  return [{', '.join(conjugates)}]")
-            known |= _UFUNCS
+            known["multiply"] = np.multiply
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
-            if cut and any(call not in _FREE for call in calls):
-                blocked_vjp = _in_blocks(calls, value, known)
+            if cut and not FREE.keys() >= {*calls}:
+                blocked_vjp = BlockedVjp(rules, calls, names)
                 known |= {"NOTABLE": NOTABLE, "blocked_vjp": blocked_vjp}
                 lines.append(" if g.size >= NOTABLE:")
                 lines.append(f"  return blocked_vjp(g, [{', '.join(saved)}])")
@@ -147,51 +148,6 @@ def generate_vjp(
             lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
     return compiled("vjp", lines, known, file), blocked_vjp
-
-
-_FREE = ("g", "None")  # contributions that need no computation
-_UFUNCS = {"multiply": np.multiply, "divide": np.divide}
-_NAMES = {"*": "multiply", "/": "divide"}
-
-
-def _together(words: str) -> str:
-    """An expression that can stand in a product."""
-    return f"({words})" if " / " in words else words
-
-
-def _by_ufunc(call: str) -> str:
-    """A contribution with the ufunc in place of the operator of a product or a quotient."""
-    step = re.fullmatch(r"g ([*/]) (.+)", call)
-    return f"{_NAMES[step[1]]}(g, {step[2]})" if step else f"({call})"
-
-
-def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> BlockedVjp:
-    """`blocked_vjp` of an elementwise op: a BlockRule for each contribution that is computed.
-
-    For the first of a * b it is made of
-
-        def rule(g, v1):
-            return g * v1
-
-        def fill(y, g, v1):
-            multiply(g, v1, y)
-    """
-    saved = [v for v in value.values() if v != "g"]
-    rules: list = []
-    for call in calls:
-        if call in _FREE:
-            rules.append(PASSED if call == "g" else None)
-            continue
-        read = set(re.findall(r"\bv\d+\b", call))
-        given = ", ".join(["g", *[v for v in saved if v in read]])
-        ufunc = re.fullmatch(r"g ([*/]) (.+)", call)
-        step = f"{_NAMES[ufunc[1]]}(g, {ufunc[2]}, y)" if ufunc else f"y[...] = {call}"
-        names = known | _UFUNCS
-        rule = compiled("rule", [f"def rule({given}):", f" return {call}"], names)
-        fill = compiled("fill", [f"def fill(y, {given}):", f" {step}"], names)
-        positions = tuple([k for k, v in enumerate(saved) if v in read])
-        rules.append(BlockRule(rule, fill, positions, ufunc is not None))
-    return BlockedVjp(rules)
 
 
 class _Word:

@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.backends import blocks as pieces
 from minigrad.engine import backward
+from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op as registry
 from minigrad.fast.blocked_vjp import MOST, BlockedVjp, LazyCotangent, Sum
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
@@ -79,6 +80,26 @@ def test_one_number_everywhere_is_deferred_with_the_bits_of_an_array_of_it(name,
         expected = node.plan.blocked_vjp(np.array(g), node.saved)
         for i, c in deferred(node, g).items():
             assert same(c.materialise(), expected[i])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda g, b: g / b,
+        lambda b, g: g / b,
+        lambda y, g, a, b: g / b,
+        lambda b, g, a: a * b - g,
+        lambda g: -g,
+        lambda y: y,
+    ],
+)
+def test_a_rule_reads_what_it_names_in_any_order(rule, small):
+    op = Primitive(np.add, "an_op", ["a", "b"], kind="elementwise")
+    op.vjp("a")(rule)
+    a, b, g = rng.standard_normal((3, 20, 30))
+    y = op(mg.tensor(a, requires_grad=True), b)
+    (found,) = y.node.plan.blocked_vjp(g, y.node.saved)
+    assert same(found, op.rules["a"].apply({"a": a, "b": b, "y": a + b, "g": g}))
 
 
 def test_a_sum_of_lazy_cotangents_is_added_in_the_order_of_arrival(small):
