@@ -133,7 +133,13 @@ _NAMES = [f"cuda:{i}" for i in range(64)]
 
 def device_of(x: Any) -> str:
     """ "cpu", or "cuda:i" for a CuPy array."""
-    return "cpu" if array_module(x) is np else _NAMES[x.device.id]
+    cupy = sys.modules.get("cupy")  # as in array_module: each call on a GPU asks several times
+    return "cpu" if cupy is None or not isinstance(x, cupy.ndarray) else _NAMES[x.data.device_id]
+
+
+def kind_of(x: Any) -> str:
+    """ "cpu", or "cuda" for an array of any GPU."""
+    return "cpu" if array_module(x) is np else "cuda"
 
 
 def is_contiguous(x: Any) -> bool:

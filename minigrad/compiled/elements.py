@@ -4,37 +4,16 @@ The words are the ops' own, run on symbols once. gelu alone has other words here
 the normal distribution itself, where NumPy's form takes it from SciPy's erfc.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..engine.primitive import Primitive
-from ..engine.registry import op
 from ..expressions.trace import Symbol
 from ..fusion import launch
-from ..fusion.rules import contributions, fused_forward
+from ..fusion.rules import contributions
 from .install import on_host
 
 _ndarray = np.ndarray
-
-
-def rows_of_the_table() -> list[Primitive]:
-    """Every elementwise op."""
-    return [
-        entry
-        for entry in op
-        if isinstance(entry, Primitive) and entry.kind == "elementwise" and not entry.outputs
-    ]
-
-
-def loop_of(entry: Primitive) -> Callable:
-    """The op's forward as one loop; None where it cannot be one."""
-
-    def loop(*args: Any, **params: Any) -> Any:
-        return fused_forward(entry, args, params)
-
-    return loop
 
 
 def _called(name: str, x: Symbol) -> Any:

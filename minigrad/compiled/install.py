@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..custom.rule_variants import add_to_rules, remove_from_rules
 from ..custom.variants import Variant, add, remove
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
+from ..fusion import rules
 from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
@@ -56,8 +58,8 @@ def install() -> None:
     """Give the ops their compiled forwards, and a backward its compiled rules."""
     own_code()
     elements = importlib.import_module(f"{__package__}.elements")
-    for entry in elements.rows_of_the_table():
-        _put_in_front(entry, elements.loop_of(entry), LEAST)
+    for entry in rules.elementwise_ops():
+        _put_in_front(entry, partial(rules.fused_forward, entry), LEAST, "loop")
     _put_in_front_of_rules(None, elements.contributions_of)
     for name, (fn, least) in _forwards.items():
         _put_in_front(getattr(op, name), fn, LEAST if least is None else least)
@@ -83,8 +85,8 @@ def uninstall() -> None:
         _installed.pop()
 
 
-def _put_in_front(entry: Any, fn: Callable, least: int) -> None:
-    variant = Variant(fn, "cpu", least=least)
+def _put_in_front(entry: Any, fn: Callable, least: int, name: str = "") -> None:
+    variant = Variant(fn, "cpu", least=least, name=name)
     _installed.append((remove, entry, variant))
     add(entry, variant)
 

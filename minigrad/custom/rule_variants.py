@@ -16,7 +16,7 @@ from functools import wraps
 from typing import Any
 
 from ..backends import device as devices
-from ..backends.device import device_of
+from ..backends.device import device_of, kind_of
 from ..backends.leaving import contextmanager
 from ..engine import backward
 from ..engine.rule import Rule, argument_names
@@ -162,6 +162,7 @@ def own_rules(op: Any, variant: Variant | None = None) -> Iterator[None]:
 
 
 def _of(op: Any, known: dict) -> tuple[Variant, ...]:
+    """The variants of an op's rules, in their order, among those known for one kind of device."""
     found = known.get(op)
     if found is None and op.kind == "elementwise" and not op.outputs:
         found = known.get(None)
@@ -179,15 +180,11 @@ def run_rules(plan: Any, values: tuple) -> list:
     g = values[0]
     if type(g) is not Variants.followed_array:
         found = _by_variant(plan, g, values[1:])
-    elif any(g.array.size >= v.least for v in _asked(plan, g.array)):
+    elif any(g.array.size >= v.least for v in _of(plan.op, _by_device.get(kind_of(g.array), {}))):
         return g.trace.call("call", lambda *given: run_rules(plan, given), values, {}, plan.op.name)
     else:
         found = None
     return plan.apply_rules(values) if found is None else found
-
-
-def _asked(plan: Any, g: Any) -> tuple[Variant, ...]:
-    return _of(plan.op, _by_device.get(device_of(g).partition(":")[0], {}))
 
 
 def _by_variant(plan: Any, g: Any, saved: Any) -> list | None:
@@ -195,7 +192,7 @@ def _by_variant(plan: Any, g: Any, saved: Any) -> list | None:
         return None
     if devices.several and hasattr(g, "device"):
         devices.require_current(device_of(g))
-    for variant in _asked(plan, g):
+    for variant in _of(plan.op, _by_device.get(kind_of(g), {})):
         if g.size >= variant.least:
             found = variant.fn(plan, (g, *saved))
             if found is not None:

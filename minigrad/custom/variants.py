@@ -99,11 +99,13 @@ class Variants:
                 return self._followed(x.trace, arrays, params)
             if kind is self.symbol and self.reference is not None:
                 return self.reference(*arrays, **params)
-            if _is_array(x):
+            if hasattr(x, "ndim") and not isinstance(x, np.generic):
                 own = device_of(x)
                 if own != device and device:
                     raise _of_several(arrays)
-                device, size = own, max(size, x.size)
+                device = own
+                if x.size > size:
+                    size = x.size
         if devices.several and device != "cpu":
             devices.require_current(device)
         return self._by_first(device, size, arrays, params)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import device_of
+from ..backends.device import kind_of
 from ..backends.locks import Lock
 from . import events, graph, modes, versions
 from .errors import GraphReleasedError, RuleError, about, describe
@@ -97,19 +97,15 @@ rule_runners: dict[str, Callable[[Any, tuple], list]] = {}  # the same of (plan,
 
 def rule_runner_for(g: Any) -> Callable[[Any, tuple], list]:
     """The function (plan, (g, *saved)) -> contributions for arrays like g."""
-    return rule_runners.get(_kind(g)) or (lambda plan, values: plan.apply_rules(values))
+    return rule_runners.get(kind_of(g)) or (lambda plan, values: plan.apply_rules(values))
 
 
 def vjp_for(cotangents: dict) -> NodeVjp:
     """How rules run in this backward: fused into kernels, where there are any for its device."""
     if not vjps:
         return array_vjp
-    kinds = {_kind(g) for g in cotangents.values()}
+    kinds = {kind_of(g) for g in cotangents.values()}
     return vjps.get("cuda" if "cuda" in kinds else "cpu", array_vjp)
-
-
-def _kind(g: Any) -> str:
-    return device_of(g).partition(":")[0]
 
 
 def walk(work: BackwardRun) -> None:

@@ -54,11 +54,12 @@ class Launch:
     """
 
     def __init__(self, xp: Any, made: list):
-        self.xp, self.made = xp, made
+        self.made = made
+        self.empty = np.empty if xp is np else xp.ndarray  # which cupy.empty calls
         self.places = [i for i, form in enumerate(made) if type(form) is tuple]
 
     def __call__(self, arrays: Sequence[Any]) -> list:
-        empty = self.xp.empty
+        empty = self.empty
         ys: list[Any] = [
             empty(*form) if type(form) is tuple else form if form is None else arrays[form]
             for form in self.made
@@ -160,7 +161,7 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
         return host.run(key, fn, arrays, may_pass)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
-    key = (key, arrays[0].device.id)
+    key = (key, arrays[0].data.device_id)
     return launched(readable, launches, _prepared, key, fn, arrays, may_pass, xp)
 
 
@@ -197,7 +198,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
     ready, forms = [], []
     for x in arrays:
         same = False
-        if not is_contiguous(x):
+        if not x._c_contiguous:  # its flags are an object that CuPy makes for each question
             same = x.size > 0 and not any(x.strides)
             y = x[(0,) * x.ndim] if same else x.copy(order="C")
         elif x.data.ptr & 15 and x.size > 1:
@@ -275,7 +276,7 @@ def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | No
         return host.run_columns(key, fn, arrays)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
-    key = (key, "columns", arrays[0].device.id)
+    key = (key, "columns", arrays[0].data.device_id)
     ys = launched(readable, launches, _columns, key, fn, arrays, xp)
     if ys is None:
         return None

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..engine.primitive import Primitive
+from ..engine.registry import op
 from . import launch
 
 _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
+
+
+def elementwise_ops() -> list[Primitive]:
+    """Every elementwise op with one result."""
+    ops = [entry for entry in op if isinstance(entry, Primitive)]
+    return [entry for entry in ops if entry.kind == "elementwise" and not entry.outputs]
 
 
 def contributions(plan: Any, values: tuple) -> list | None:
@@ -34,7 +42,7 @@ def contributions(plan: Any, values: tuple) -> list | None:
     return launch.run((plan, "vjp", statics), rule, arrays, may_pass=True)
 
 
-def fused_forward(op: Any, args: tuple, params: dict) -> Any:
+def fused_forward(entry: Any, /, *args: Any, **params: Any) -> Any:
     """The forward of an elementwise op by one kernel; None where it cannot be one.
 
     The residuals of elementwise ops are functions of the inputs, which the rules find for
@@ -44,19 +52,19 @@ def fused_forward(op: Any, args: tuple, params: dict) -> Any:
     arrays, places, statics = _apart(args, xp)
     if arrays is None or (params and not all(isinstance(v, _STATIC) for v in params.values())):
         return None
-    found_by_rules = xp is not np and op.residuals
+    found_by_rules = xp is not np and entry.residuals
 
     def forward(*symbols: Any) -> Any:
-        y = op.reference(*_with(args, places, symbols), **params)
+        y = entry.reference(*_with(args, places, symbols), **params)
         return y[0] if found_by_rules else y
 
-    key = (op, "forward", statics, tuple(sorted(params.items())) if params else ())
+    key = (entry, "forward", statics, tuple(sorted(params.items())) if params else ())
     found = launch.run(key, forward, arrays)
     if found is None:
         return None
     if found_by_rules:
-        return found[0], *[None] * len(op.residuals)
-    return tuple(found) if op.residuals else found[0]
+        return found[0], *[None] * len(entry.residuals)
+    return tuple(found) if entry.residuals else found[0]
 
 
 def _module_of(args: tuple) -> Any:

@@ -1,33 +1,21 @@
 """Elementwise ops on a GPU: each row of the calculus table as one kernel, and casts."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ..backends.device import is_contiguous
 from ..custom.rule_variants import add_to_rules
 from ..custom.variants import Variant, add
-from ..engine.primitive import Primitive
-from ..engine.registry import op
 from ..fusion import launch
-from ..fusion.rules import contributions, fused_forward
+from ..fusion.rules import contributions, elementwise_ops, fused_forward
 from .install import on_gpu
 
 
 def install() -> None:
-    for entry in list(op):
-        if isinstance(entry, Primitive) and entry.kind == "elementwise" and not entry.outputs:
-            _by_kernel(entry)
+    for entry in elementwise_ops():
+        add(entry, Variant(partial(fused_forward, entry), "cuda", name="kernel"))
     add_to_rules(None, Variant(contributions, "cuda", name="kernel of the rules"))
-
-
-def _by_kernel(entry: Primitive) -> None:
-    """An elementwise op's forward as one kernel where its arrays allow it."""
-
-    def kernel(*args: Any, **params: Any) -> Any:
-        return fused_forward(entry, args, params)
-
-    add(entry, Variant(kernel, "cuda"))
 
 
 @on_gpu("cast")

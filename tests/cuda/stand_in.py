@@ -75,8 +75,10 @@ class ndarray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, a: Any, dtype: Any = None, memory: Any = None):
-        """An array, or, as in CuPy, (shape, dtype, memory): another shape of that memory."""
-        self._a = a if memory is None else memory.array.reshape(a)
+        """An array, or, as in CuPy, (shape, dtype), or (shape, dtype, memory)."""
+        if dtype is not None:
+            a = np.empty(a, dtype) if memory is None else memory.array.reshape(a)
+        self._a = a
         streams.made(self._a)
 
     @property
@@ -179,12 +181,16 @@ class ndarray:
         return ndarray(value) if isinstance(value, np.ndarray) else value
 
     @property
+    def _c_contiguous(self) -> bool:
+        return self._a.flags.c_contiguous
+
+    @property
     def base(self) -> Any:
         return None if self._a.base is None else ndarray(self._a.base)
 
     @property
     def data(self) -> Any:
-        return types.SimpleNamespace(ptr=self._a.ctypes.data, array=self._a)
+        return types.SimpleNamespace(ptr=self._a.ctypes.data, array=self._a, device_id=0)
 
     @property
     def real(self) -> Any:
