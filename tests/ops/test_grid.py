@@ -133,17 +133,6 @@ def test_reads_of_many_images_are_those_of_each_alone():
         np.testing.assert_allclose(one, np.concatenate(each), rtol=1e-5, atol=1e-5)
 
 
-def test_reads_without_scipy_give_the_same_gradients(monkeypatch):
-    def gradient():
-        x = mg.tensor(IMAGES, requires_grad=True)
-        F.grid_sample(x, np.tile(PLACES[4], (1, 20, 20, 1))).sum().backward()
-        return x.grad.numpy()
-
-    expected = gradient()
-    monkeypatch.setattr("minigrad.ops.index.scattering.optional", lambda name: None)
-    np.testing.assert_allclose(gradient(), expected, rtol=1e-11)
-
-
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30])

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import minigrad as mg
-from minigrad.ops.index import scattering
 from minigrad.testing import gradcheck, gradgradcheck
 
 few = settings(max_examples=60)
@@ -34,30 +33,6 @@ def require_read(key, shape):
 
 
 # -- reading ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, -1])
-@pytest.mark.parametrize("dtype", [np.int64, np.int32])
-def test_large_reads_along_an_axis_in_blocks_are_numpys(monkeypatch, axis, dtype):
-    monkeypatch.setattr(scattering._Along, "BLOCK", 1500)  # several rows of the first axis at once
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((9, 30, 25))
-    shape = list(x.shape)
-    shape[axis] = 40
-    places = rng.integers(-x.shape[axis], x.shape[axis], shape).astype(dtype)
-    t, g = leaf(x), rng.standard_normal(shape)
-    y = mg.take_along_axis(t, places, axis=axis)
-    np.testing.assert_array_equal(y.numpy(), np.take_along_axis(x, places, axis))
-    expected = np.zeros(x.shape)
-    key = [
-        np.arange(n).reshape([-1 if i == k else 1 for i in range(3)]) for k, n in enumerate(shape)
-    ]
-    key[axis] = places
-    np.add.at(expected, tuple(key), g)
-    np.testing.assert_array_equal(mg.grad(y, t, g).numpy(), expected)
-    places[8, 20, 20] = x.shape[axis]
-    with pytest.raises(IndexError, match=f"index {x.shape[axis]} is out of bounds"):
-        mg.take_along_axis(t, places, axis=axis)
 
 
 @pytest.mark.parametrize(
@@ -148,23 +123,6 @@ def test_sequences_and_single_values_in_the_index(key):
 def test_what_reads_nothing_by_an_index_beyond_the_end_has_a_gradient_of_zeros(key):
     x = mg.ones((2, 3), requires_grad=True)
     assert mg.grad(x[key].sum(), x).tolist() == [[0, 0, 0], [0, 0, 0]]
-
-
-def test_large_row_gradients_equal_np_add_at():
-    """Above the size from which a sparse product does the work."""
-    rng = np.random.default_rng(0)
-    rows, values = rng.integers(0, 50, 1000), rng.standard_normal((1000, 16))
-    expected = np.zeros((50, 16))
-    np.add.at(expected, rows, values)
-    np.testing.assert_allclose(scattering.sum_rows(values, rows, 50), expected, rtol=1e-12)
-
-
-def test_large_row_gradients_do_not_need_scipy(monkeypatch):
-    rng = np.random.default_rng(0)
-    rows, values = rng.integers(0, 50, 1000), rng.standard_normal((1000, 16))
-    fast = scattering.sum_rows(values, rows, 50)
-    monkeypatch.setattr(scattering, "optional", lambda name: None)
-    np.testing.assert_allclose(scattering.sum_rows(values, rows, 50), fast, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, "bfloat16"])

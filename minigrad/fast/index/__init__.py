@@ -1,3 +1,9 @@
-"""Reads and sums by index: see weighted_reads.py."""
+"""Reads by index, and sums at an index.
 
-from . import weighted_reads
+forms.py           the forms in the references' place
+rows.py            sums of rows: a sparse product, or np.add.at on flat places
+along.py           reads and sums along an axis by one flat index, in blocks
+weighted_reads.py  a few weighted pixels for each result, all channels of a pixel side by side
+"""
+
+from . import forms, weighted_reads

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...backends.blocks import over_leading
 from ...backends.dtypes import common_dtype
-from ...ops.index.scattering import sum_weighted_rows
 from ...ops.weighted_reads import check, weighted_reads, weighted_reads_dw, weighted_reads_dx
 from ..forms import Forms
+from .rows import sum_weighted_rows
 
 form = Forms()
 

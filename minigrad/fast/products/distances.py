@@ -21,8 +21,8 @@ from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
 from ...engine.registry import op
 from ...ops.axes import as_floating, sum_to
-from ...ops.index.scattering import sum_rows
 from ...ops.reduce.spread import divided, p_norm, p_norm_dx
+from ..index.rows import sum_rows
 from ..reduce.forms import p_norm_dx as by_quotients
 
 

@@ -14,7 +14,7 @@ from ...tensor_api.composite import composite
 from ..axes import array_like, axis_of, goes_into, on_host
 from ..batching import behind, flat, full
 from .items import written
-from .scattering import add_along, add_at, along_key, take_along, write_at
+from .scattering import add_at, along_key, write_at
 
 __all__ = [
     "embedding", "gather", "index_add", "index_select", "put_along_axis", "scatter",
@@ -44,12 +44,17 @@ def take_dx_rule(g, indices, axis, mode, x_shape):
 @linear(arrays="x indices", constants=["indices"])
 def take_dx(x, indices, *, axis, mode="raise", shape):
     """Zeros of `shape` with x added at the indices along `axis`: the transpose of take."""
+    key, lengths = key_of_take(indices, axis, mode, shape)
+    return add_at(x, key, lengths).reshape(shape)
+
+
+def key_of_take(indices: Any, axis: int | None, mode: str, shape: tuple) -> tuple[tuple, tuple]:
+    """(key, lengths), for which take(x, indices, axis, mode) is x.reshape(lengths)[key]."""
     if axis is None:
         n = size_of(shape)
-        return add_at(x, (within(indices, n, mode),), (n,)).reshape(shape)
+        return (within(indices, n, mode),), (n,)
     axis = axis_of(axis, len(shape))
-    key = (*(slice(None),) * axis, within(indices, shape[axis], mode))
-    return add_at(x, key, shape)
+    return (*(slice(None),) * axis, within(indices, shape[axis], mode)), shape
 
 
 @take_dx.vjp("x")
@@ -171,7 +176,7 @@ def take_along_axis(x, indices, axis=-1):
     x and indices broadcast in the other axes. gx: g added up at the indices.
     """
     _require_array(indices)
-    return np.take_along_axis(x, indices, None) if axis is None else take_along(x, indices, axis)
+    return np.take_along_axis(x, indices, None if axis is None else axis_of(axis, x.ndim))
 
 
 def _require_array(indices: Any) -> None:
@@ -193,7 +198,7 @@ def add_along_axis(x, indices, *, axis, shape):
     """Zeros of `shape` with x added at the indices: the transpose of take_along_axis."""
     if axis is None:
         return add_at(x, (indices,), (size_of(shape),)).reshape(shape)
-    return add_along(x, indices, axis, shape)
+    return add_at(x, along_key(indices, axis, shape), shape)
 
 
 @add_along_axis.vjp("x")

@@ -42,6 +42,7 @@ register_op(
             for (x, i), p in _TAKES
         ]
     ),
+    large=of_several([(((2000, 3), np.arange(2000) % 7 % 5), {"axis": 0, "shape": (5, 3)})]),
     reference=_take_dx,
     dtypes=COMPLEX,
 )
