@@ -48,7 +48,8 @@ class MemoryTracker:
     ("release", id, t, used, used_forward)
     ("held", id, used, used_forward)           at the end, for what is still there
 
-    The caller adds thread and origin by giving `where`, a pair, to what it calls.
+    The caller adds thread and origin by giving `where`, a pair, to what it calls. One line is told
+    at a time, but for releases: several threads may free at once.
     freed: the time at which an array is given back, asked as it goes.
     """
 
@@ -62,11 +63,9 @@ class MemoryTracker:
         self.most = most
         self.freed = freed
         self.lost = 0
-        self.live = 0
-        self.peak = 0
         self._next = 0
         self._held: dict[int, _Held] = {}  # by id of the owner
-        self._lock = Lock()
+        self.lock = Lock()
         self._open = True
         self._callback = _telling(self)
         _trackers.add(self)
@@ -74,7 +73,7 @@ class MemoryTracker:
     def close(self) -> None:
         """Tell what is still held, and no further releases."""
         self._open = False
-        with self._lock:
+        with self.lock:
             for held in list(self._held.values()):
                 self.tell(("held", held.number, held.used, held.used_forward))
 
@@ -89,7 +88,7 @@ class MemoryTracker:
         self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple
     ) -> None:
         """An op has run forward: its inputs were there before, its outputs are new."""
-        with self._lock:
+        with self.lock:
             self._forward(op, t, node, inputs, outputs, where)
 
     def _forward(
@@ -121,7 +120,7 @@ class MemoryTracker:
         self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple
     ) -> None:
         """A node has run backward: what it had saved has been used, its contributions are new."""
-        with self._lock:
+        with self.lock:
             self._backward(op, t, node, g, contributions, where)
 
     def _backward(
@@ -146,7 +145,7 @@ class MemoryTracker:
     def backward_done(self, leaves: list, where: tuple) -> None:
         """A backward has ended: look at what each `.grad` holds now."""
         t = perf_counter_ns()
-        with self._lock:
+        with self.lock:
             for leaf in leaves:
                 self._gradient_of(leaf.tensor(), t, where)
 
@@ -159,7 +158,7 @@ class MemoryTracker:
     def stepped(self, optimizer: Any, t: int, where: tuple) -> None:
         """An optimizer has made a step: its parameters, and what it keeps."""
         name = type(optimizer).__name__
-        with self._lock:
+        with self.lock:
             for group in getattr(optimizer, "param_groups", ()):
                 for p in group.get("params", ()):
                     self._update(p, "parameter", t, where)
@@ -198,9 +197,6 @@ class MemoryTracker:
         held.category, held.saved, held.used, held.used_forward = category, 0, t, t
         self._next = number + 1
         self._held[key] = held
-        self.live += held.bytes
-        if self.live > self.peak:
-            self.peak = self.live
         thread, origin = where
         self.tell(
             ("alloc", number, t, held.bytes, category, phase, op, seq, thread, origin,
@@ -219,12 +215,12 @@ class MemoryTracker:
         """The owner's memory is given back now; called by the interpreter, from anywhere."""
         if sys.is_finalizing() or not self._open:
             return
-        with self._lock:  # threads that free at once would lose some of what they subtract
-            if self._held.get(held.key) is held:
-                del self._held[held.key]
-            self.live -= held.bytes
-            t = max(self.freed(), held.used + 1)  # it was there as long as it was used
-            self.tell(("release", held.number, t, held.used, held.used_forward))
+        if self._held.get(held.key) is held:  # no other has its id until this returns
+            self._held.pop(held.key, None)
+        t = self.freed()
+        if t <= held.used:  # it was there as long as it was used
+            t = held.used + 1
+        self.tell(("release", held.number, t, held.used, held.used_forward))
 
     def _set(self, held: _Held, category: str, t: int) -> None:
         held.category = category
@@ -249,7 +245,7 @@ _trackers: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
 def _in_forked_child() -> None:
     """Another thread of the parent may have held a lock; here no one would ever give it back."""
     for tracker in list(_trackers):
-        tracker._lock = Lock()
+        tracker.lock = Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -263,37 +259,45 @@ class PeakMemory:
         self.tracker = MemoryTracker(_weakly(self._heed), 10_000_000)
         self.live: dict[str, int] = {}
         self.at_peak: dict[str, int] = {}
-        self.peak = 0
+        self.total = self.peak = 0
         self._pieces: dict[int, tuple[str, int]] = {}
 
-    def hear(self, event: tuple, origin: tuple | None) -> None:
+    def hear(self, event: tuple) -> None:
         """An event of the engine."""
         kind, op, _, t1, node, inputs, outputs, _ = event
         if kind == "forward":
-            self.tracker.forward(op, t1, node, inputs, outputs, (0, origin))
+            self.tracker.forward(op, t1, node, inputs, outputs, (0, None))
         else:
-            self.tracker.backward(op, t1, node, inputs[0], outputs, (0, origin))
+            self.tracker.backward(op, t1, node, inputs[0], outputs, (0, None))
 
     def _heed(self, line: tuple) -> None:
         kind, number = line[:2]
-        live = self.live
-        if kind == "alloc":
-            nbytes, category = line[3], line[4]
-        else:
-            before, nbytes = self._pieces.pop(number, ("other", 0))
-            live[before] = live.get(before, 0) - nbytes
-            if kind in ("release", "held"):
-                return
-            category = line[3]
+        if kind == "release":
+            with self.tracker.lock:  # else threads that free at once would lose some
+                self._take(number)
+        elif kind == "alloc":
+            self._put(number, line[4], line[3])
+        elif kind == "category":
+            self._put(number, line[3], self._take(number))
+
+    def _take(self, number: int) -> int:
+        """Subtract a piece of memory; its bytes."""
+        category, nbytes = self._pieces.pop(number, ("other", 0))
+        self.live[category] = self.live.get(category, 0) - nbytes
+        self.total -= nbytes
+        return nbytes
+
+    def _put(self, number: int, category: str, nbytes: int) -> None:
         self._pieces[number] = category, nbytes
-        live[category] = live.get(category, 0) + nbytes
-        if self.tracker.live > self.peak:
-            self.peak, self.at_peak = self.tracker.live, dict(live)
+        self.live[category] = self.live.get(category, 0) + nbytes
+        self.total += nbytes
+        if self.total > self.peak:
+            self.peak, self.at_peak = self.total, dict(self.live)
 
     def as_dict(self) -> dict[str, Any]:
         """Bytes: live now, at the peak, and at the peak by category."""
         return {
-            "live": self.tracker.live,
+            "live": self.total,
             "peak": self.peak,
             "at_peak": {name: n for name, n in sorted(self.at_peak.items()) if n},
         }

@@ -23,7 +23,7 @@ from ..engine.graph import Leaf
 from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
-from .cells import FLOAT32, Cell, Phase, Row, counter, origin_of
+from .cells import FLOAT32, Cell, Phase, Row, counter
 from .hearing_cost import hearing_cost
 from .memory import PeakMemory
 from .notebook import bundle_of_text
@@ -63,7 +63,7 @@ class profile(metaclass=CalledFirst):
     @property
     def finds_origin(self) -> bool:
         """Whether the listener looks for the line of a call itself, where it listens alone."""
-        return self.lines and self.memory is None
+        return self.lines
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class profile(metaclass=CalledFirst):
         if phase == "active" and self._phase != "active":
             self._variants.start()
             self._since = perf_counter_ns()
-            events.listen(self, origin=self.lines or self.memory is not None, sync=self.sync)
+            events.listen(self, origin=self.lines, sync=self.sync)
             if self.sections is not None:
                 engine_sections.listen(self.sections.hear)
         elif phase != "active" and self._phase == "active":
@@ -190,7 +190,7 @@ class profile(metaclass=CalledFirst):
     def _hear_more(self, event: tuple) -> None:
         """Beyond counting: follow memory, report in between."""
         if self.memory is not None:
-            self.memory.hear(event, origin_of(event))
+            self.memory.hear(event)
         if self._every is not None and self._outputs is not None:
             self._count += 1
             if self._count >= self._every:
@@ -386,5 +386,5 @@ def recording_cost(lines: bool = False, memory: bool = False, wide: bool = True)
     """Nanoseconds that one event costs its op on this machine, now; wide: of float64."""
     like = profile(lines=lines, memory=memory)
     return hearing_cost(
-        like.hear, like._fold_all, origin=lines or memory, dtype="float64" if wide else "float32"
+        like.hear, like._fold_all, origin=lines, dtype="float64" if wide else "float32"
     ).each

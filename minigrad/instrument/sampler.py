@@ -20,7 +20,7 @@ import gc
 import os
 import sys
 import sysconfig
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from types import CodeType, FrameType
@@ -155,7 +155,7 @@ class Sampler:
         A frame that is looked at keeps its arrays, even if its function has returned. What this
         thread frees, the program has let go since the look began.
         """
-        return self._looked if identity() == self._own else perf_counter_ns()
+        return self._looked if get_ident() == self._own else perf_counter_ns()
 
     def _look(self, t: int, own: int) -> None:
         """Look at all other threads, without a garbage collection meanwhile.

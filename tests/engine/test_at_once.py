@@ -227,13 +227,13 @@ def test_bytes_that_threads_free_at_once_are_all_subtracted():
     def work():
         mine = [np.ones(5) for _ in range(2000)]
         for x in mine:
-            memory.hear(("forward", "exp", 0, 0, None, (), (x,), {}), None)
+            memory.hear(("forward", "exp", 0, 0, None, (), (x,), {}))
         ready.wait()
         mine.clear()
 
     at_once(*[work] * THREADS)
     gc.collect()
-    assert memory.tracker.live == 0 and sum(memory.live.values()) == 0
+    assert memory.total == 0 and sum(memory.live.values()) == 0
 
 
 def test_ops_may_be_registered_while_others_are_listed():
