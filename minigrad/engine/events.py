@@ -17,6 +17,10 @@ still there), `graph_done(error)`, called when it has ended, and `marked(what, n
 subject)`, called after anything else that took time: a "scope", a user's "hook", an "optimizer"
 step, or "waiting" for another rank, in which this thread was from t0 to t1.
 
+A listener that is alone may have `brief(node, y, t0, t1)`. It hears the short form of a forward
+that is recorded and has one result, before any event is made of it: true says that this was enough,
+after anything else the event follows.
+
 While nobody listens an op reads one global for all this (see `modes.active`).
 """
 
@@ -75,7 +79,7 @@ def _remove(listener: Any) -> bool:
 
 
 def _set(who: tuple, asked: tuple) -> None:
-    global listeners, hearing, emit, wants_origin, stack_depth, synchronize, _asked
+    global listeners, hearing, emit, brief, wants_origin, stack_depth, synchronize, _asked
     listeners, _asked, modes.listening = who, asked, len(who)
     hearing = tuple([getattr(listener, "hear", listener) for listener in who])
     wants_origin = any(origin for origin, _, _ in asked)
@@ -85,6 +89,7 @@ def _set(who: tuple, asked: tuple) -> None:
     if wants_origin and alone:
         alone = getattr(who[0], "finds_origin", False)
     emit = hearing[0] if alone else _emit
+    brief = (alone and getattr(who[0], "brief", None)) or _whole
 
 
 def _wait_for_device(ys: tuple) -> None:
@@ -113,6 +118,14 @@ def _emit(event: tuple) -> None:
 
 
 emit: Callable[[tuple], None] = _emit  # a listener's own function, if it is alone and asks for none
+
+
+def _whole(node: Any, y: Any, t0: int, t1: int) -> bool:
+    """The `brief` of those who hear every event whole."""
+    return False
+
+
+brief: Callable[[Any, Any, int, int], bool] = _whole  # such a listener's own, if it has one
 
 
 def tell(method: str, *args: Any) -> None:

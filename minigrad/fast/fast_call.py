@@ -96,7 +96,10 @@ end:
                 events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), no_params))
             return result
         if n0 is not None and n1 is not None:
-            ...                                 the same; each `return result` tells the listeners
+            ...                                 the same, and in the end
+        if listeners and not events.brief(node, y, t0, t1):
+            events.emit(("forward", "mul", t0, t1, node, (x0, x1), (y,), no_params))
+        return result
 
 Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
 """
@@ -305,5 +308,8 @@ def _end(told: str, node: str) -> list[str]:
     """The lines that return the result, and tell the listeners before."""
     if not told:
         return ["return result"]
-    heard = "listeners and not modes.state.muted" if node == "None" else "listeners"
-    return [f"if {heard}:", f" {told.replace('NODE', node)}", "return result"]
+    told = told.replace("NODE", node)
+    if node == "None":
+        return ["if listeners and not modes.state.muted:", f" {told}", "return result"]
+    asked = "if listeners and not events.brief(node, y, t0, t1):"
+    return [asked, f" {told}", "return result"]

@@ -47,14 +47,14 @@ class Row:
 class Cell:
     """The numbers of one op (on one line) in one phase: pending ones, and the sums before."""
 
-    __slots__ = ("times", "sizes", "row", "dtype", "few", "origin", "promotions")
+    __slots__ = ("times", "sizes", "row", "dtype", "plan", "origin", "promotions")
 
     def __init__(self, op: str, phase: str, dtype: Any = None, origin: tuple | None = None):
         self.times: list[int] = []
         self.sizes: list[int] = []
         self.row = Row(op, phase)
         self.dtype = dtype  # of the first call's result
-        self.few: Any = ()  # a plan of its calls; see _has_few
+        self.plan: Any = None  # of the latest call that was heard whole; see _tell_brief
         self.origin = origin  # keeps the code object, whose id is part of the key, alive
         self.promotions: dict[tuple, tuple] = {}  # (id of code, instruction) -> origin
 
@@ -63,22 +63,46 @@ class Cell:
         times, sizes, row = self.times[:], self.sizes[:], self.row
         del self.times[: len(times)], self.sizes[: len(sizes)]
         if times:
-            low = min(times)
+            taken = np.fromiter(times, np.int64, len(times))
+            low = int(taken.min())
             row.min_ns = min(row.min_ns, low) if row.calls else low
-            row.max_ns = max(row.max_ns, max(times))
+            row.max_ns = max(row.max_ns, int(taken.max()))
             row.calls += len(times)
-            row.total_ns += sum(times)
+            row.total_ns += int(taken.sum())
         row.bytes += sum(sizes)
 
 
+Briefs = dict[Plan, tuple[Cell, int | None]]
+
+
 class Phase:
-    """The cells of one phase, by op, and whether its events may lie in or around others."""
+    """The cells of one phase.
 
-    __slots__ = ("cells", "may_nest")
+    cells     by op; where lines are told apart by (op, *site)
+    may_nest  whether its events may lie in or around others
+    room      how many numbers of a cell may wait as the short form is heard: none while they nest
+    briefs    by the plan of a call, whose short form is enough: its cell, and which parent is the
+              last, None where its inputs have to be looked at
+    lines     by site: what its nodes have as their origin, and its briefs
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("cells", "may_nest", "room", "briefs", "lines", "lock")
+
+    def __init__(self, lock: Any) -> None:
         self.cells: dict[Any, Cell] = {}
-        self.may_nest = False
+        self.set_nesting(False)
+        self.briefs: Briefs = {}
+        self.lines: dict[tuple, tuple[tuple, Briefs]] = {}
+        self.lock = lock
+
+    def set_nesting(self, may_nest: bool) -> None:
+        """Say whether events may nest from now on."""
+        self.may_nest, self.room = may_nest, 0 if may_nest else _BATCH - 1
+
+    def clear(self) -> None:
+        """Forget all; under the lock, so that no brief has a cell that is forgotten."""
+        for found in (self.cells, self.briefs, self.lines):
+            found.clear()
 
 
 def counter(
@@ -87,8 +111,7 @@ def counter(
     """The listener of a profile, a function of one event: names bound here cost little.
 
     Every call is looked at for a promotion, by what costs least: a result of float32, or of the
-    dtype of all inputs, is none. Where a node has a parent for each input, these tell that sooner
-    than the tensors do. The plan of a call tells whether it has, and one or two need no loop.
+    dtype of all inputs, is none.
     """
     forward_cells, backward_cells, state = forward.cells, backward.cells, modes.state
 
@@ -109,14 +132,7 @@ def counter(
                 node.origin = cell.origin  # one for all nodes of a line
             times = cell.times
             times.append(t1 - t0 if not forward.may_nest else own_time(kind, t0, t1 - t0))
-            if node is not None and node.plan is cell.few:
-                cell.sizes.append(outputs[0].nbytes)
-                dtype = node.dtype
-                if dtype is not FLOAT32:
-                    parents = node.parents
-                    if parents[0].dtype is not dtype or parents[-1].dtype is not dtype:
-                        _look(cell, event)
-            elif len(outputs) != 1:
+            if len(outputs) != 1:
                 for y in outputs:
                     cell.sizes.append(y.nbytes)
                 _look(cell, event)
@@ -124,12 +140,10 @@ def counter(
                 y = outputs[0]
                 cell.sizes.append(y.nbytes)
                 dtype = y.dtype
-                if dtype is FLOAT32:
-                    pass
-                elif not all_are(inputs, dtype):
+                if dtype is not FLOAT32 and not all_are(inputs, dtype):
                     _look(cell, event)
-                elif node is not None and _has_few(node, outputs):
-                    cell.few = node.plan
+                if node is not None and node.plan is not cell.plan:
+                    _tell_brief(forward, cell, key, node)
         else:
             try:
                 cell = backward_cells[key]
@@ -154,6 +168,62 @@ def counter(
     return hear
 
 
+def brief_counter(forward: Phase, lines: bool) -> Callable[[Any, Any, int, int], bool]:
+    """The same for the short form of a call (engine/events.py): whether that was enough.
+
+    It is, once a call of this plan has been heard whole, where the dtypes of the node's parents
+    tell that it promotes nothing.
+    """
+    sites, state = forward.lines, modes.state
+
+    def count(node: Any, y: Any, t0: int, t1: int, briefs: Briefs = forward.briefs) -> bool:
+        try:
+            cell, last = briefs[node.plan]
+        except KeyError:
+            return False
+        dtype = node.dtype
+        if dtype is not FLOAT32:
+            if last is None:
+                return False
+            parents = node.parents
+            if parents[0].dtype is not dtype or parents[last].dtype is not dtype:
+                return False
+        times = cell.times
+        if len(times) >= forward.room:  # `counter` forms sums, and knows what to do inside others
+            return False
+        times.append(t1 - t0)
+        cell.sizes.append(y.nbytes)
+        return True
+
+    def count_by_line(node: Any, y: Any, t0: int, t1: int) -> bool:
+        frame = calling_frame(4)  # below it: this, the op's call, and what called that
+        try:
+            node.origin, briefs = sites[id(frame.f_code), frame.f_lasti, state.scope]
+        except KeyError:
+            return False
+        return count(node, y, t0, t1, briefs)
+
+    return count_by_line if lines else count
+
+
+def _tell_brief(forward: Phase, cell: Cell, key: Any, node: Any) -> None:
+    """Let the short form be enough of further calls like this one, which has one result.
+
+    Not those of mg.Function: each has a plan of its own, which holds its arrays.
+    """
+    if not isinstance(node.plan, Plan):
+        return
+    count = len(node.parents)
+    with forward.lock:
+        if forward.cells.get(key) is not cell:
+            return  # forgotten meanwhile, or counted under its op
+        briefs = forward.briefs
+        if cell.origin is not None:
+            briefs = forward.lines.setdefault(key[1:], (cell.origin, {}))[1]
+        briefs[node.plan] = cell, count - 1 if count == node.op.arity < 3 else None
+        cell.plan = node.plan
+
+
 def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:
     kind, op = event[:2]
     origin = None
@@ -162,20 +232,7 @@ def _new_cell(phase: Phase, event: tuple, key: Any) -> Cell:
     if len(phase.cells) >= _MOST_CELLS:
         key, origin = op, None
     dtype = getattr(event[6][0], "dtype", None) if event[6] else None
-    cell = Cell(op, kind, dtype, origin)
-    node = event[4]
-    if node is not None and _has_few(node, event[6]):
-        cell.few = node.plan
-    return phase.cells.setdefault(key, cell)
-
-
-def _has_few(node: Any, outputs: tuple) -> bool:
-    """Whether a call of this plan has one result, and one or two inputs, which are all recorded.
-
-    Not asked of mg.Function, where each call has a plan of its own, which holds its arrays.
-    """
-    lasts = isinstance(node.plan, Plan)
-    return lasts and len(outputs) == 1 and len(node.parents) == node.op.arity < 3
+    return phase.cells.setdefault(key, Cell(op, kind, dtype, origin))
 
 
 def _look(cell: Cell, event: tuple) -> None:

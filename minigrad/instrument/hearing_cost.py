@@ -33,8 +33,13 @@ class _Listener:
 
     finds_origin = True
 
-    def __init__(self, hear: Callable[[tuple], None], marked: Callable[..., None] | None = None):
-        self.hear = hear
+    def __init__(
+        self,
+        hear: Callable[[tuple], None],
+        marked: Callable[..., None] | None = None,
+        brief: Callable[..., bool] | None = None,
+    ):
+        self.hear, self.brief = hear, brief
         if marked is not None:
             self.marked = marked
 
@@ -47,6 +52,7 @@ def hearing_cost(
     frames: int = 1,
     dtype: str = "float64",
     apart: Callable[[], int] = int,
+    brief: Callable[..., bool] | None = None,
 ) -> Cost:
     """What an op takes longer while `hear` listens, with settle() after each turn.
 
@@ -55,6 +61,7 @@ def hearing_cost(
     frames         of the caller's code from which the ops are called, as a stack has them
     dtype          of the ops' arrays
     apart          nanoseconds so far that are told elsewhere, and are not counted here
+    brief          hears the short form of a call (engine/events.py), if the listener has that
 
     While others listen too, they must not hear of ops that are none of the program's: then `hear`
     is timed alone, without what the op does for it.
@@ -63,7 +70,7 @@ def hearing_cost(
         return _alone(hear, settle, apart)
     values = np.ones((4, 4), dtype)
     x, b = tensor(values, requires_grad=True), tensor(values, requires_grad=True)
-    listener = _Listener(hear)
+    listener = _Listener(hear, brief=brief)
     return _in_turns(lambda: _turn(_turn, frames, x, b), listener, settle, apart, origin, stack)
 
 

@@ -23,7 +23,7 @@ from ..engine.graph import Leaf
 from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
-from .cells import FLOAT32, Cell, Phase, Row, counter
+from .cells import FLOAT32, Cell, Phase, Row, brief_counter, counter
 from .hearing_cost import hearing_cost
 from .memory import PeakMemory
 from .notebook import bundle_of_text
@@ -96,7 +96,7 @@ class profile(metaclass=CalledFirst):
         self._scopes: dict[str, list[int]] = {}  # name -> [times, nanoseconds]
         self._variants = VariantCalls()
         self._lock = Lock()  # a signal handler may run ops while we hold it
-        self._forward, self._backward = Phase(), Phase()
+        self._forward, self._backward = Phase(self._lock), Phase(self._lock)
         self._running = 0  # backwards that run now
         self._nested: dict[int, list[tuple[int, int]]] = {}  # thread -> (t0, time) of its events
         self._leaves: dict[int, list] = {}  # thread -> leaves of its running backward
@@ -177,6 +177,13 @@ class profile(metaclass=CalledFirst):
 
         return hear_more
 
+    @property
+    def brief(self) -> Callable[[Any, Any, int, int], bool] | None:
+        """The function that takes the short form of a call, if that can be enough."""
+        if self.memory is not None or self._every is not None:
+            return None
+        return brief_counter(self._forward, self.lines)
+
     def _fold_all(self) -> None:
         """Sum up what is pending."""
         with self._lock:
@@ -227,7 +234,7 @@ class profile(metaclass=CalledFirst):
         self._running = count
         if not count:
             self._nested.clear()
-        self._forward.may_nest = count > 0
+        self._forward.set_nesting(count > 0)
         self._backward.may_nest = count > 1 or bool(self._nested)
 
     def _own_time(self, kind: str, t0: int, spent: int) -> int:
@@ -305,8 +312,8 @@ class profile(metaclass=CalledFirst):
     def reset(self) -> None:
         """Forget everything counted so far."""
         with self._lock:
-            self._forward.cells.clear()
-            self._backward.cells.clear()
+            self._forward.clear()
+            self._backward.clear()
             self._scopes.clear()
             self._variants.reset()
             self._wall, self._since = 0, perf_counter_ns()
@@ -386,5 +393,9 @@ def recording_cost(lines: bool = False, memory: bool = False, wide: bool = True)
     """Nanoseconds that one event costs its op on this machine, now; wide: of float64."""
     like = profile(lines=lines, memory=memory)
     return hearing_cost(
-        like.hear, like._fold_all, origin=lines, dtype="float64" if wide else "float32"
+        like.hear,
+        like._fold_all,
+        origin=lines,
+        dtype="float64" if wide else "float32",
+        brief=like.brief,
     ).each

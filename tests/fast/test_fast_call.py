@@ -267,6 +267,47 @@ def test_generated_code_without_a_file_of_its_own_leaves_no_lines_behind():
     assert len(linecache.cache) == before
 
 
+class Brief:
+    """A listener to which the short form of these ops is enough."""
+
+    def __init__(self, *enough):
+        self.enough, self.briefs, self.events = enough, [], []
+
+    def brief(self, node, y, t0, t1):
+        self.briefs.append((node.op.name, y.shape, t1 >= t0))
+        return node.op.name in self.enough
+
+    def hear(self, event):
+        self.events.append(event[1])
+
+
+def heard_by(*listeners):
+    x = mg.tensor(np.ones((2, 3)), requires_grad=True)
+    for listener in listeners:
+        events.listen(listener)
+    try:
+        with mg.no_grad():
+            mg.exp(x)
+        mg.tanh(x) * x
+    finally:
+        for listener in listeners:
+            events.unlisten(listener)
+
+
+def test_a_listener_hears_a_call_whole_where_the_short_form_is_not_enough_or_it_is_not_recorded():
+    listener = Brief("tanh")
+    heard_by(listener)
+    assert listener.briefs == [("tanh", (2, 3), True), ("mul", (2, 3), True)]
+    assert listener.events == ["exp", "mul"]
+
+
+def test_of_several_listeners_each_hears_every_call_whole():
+    one, other = Brief("tanh"), Brief("mul")
+    heard_by(one, other)
+    assert one.events == other.events == ["exp", "tanh", "mul"]
+    assert one.briefs == other.briefs == []
+
+
 class Hostile(str):
     """A name that shows itself as Python that raises."""
 

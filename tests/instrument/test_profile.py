@@ -65,6 +65,53 @@ def test_bytes_are_those_of_the_results():
     assert rows["backward"].bytes == 2 * 15 * 8  # one contribution for each input
 
 
+def mixed(single, double, steps):
+    """Calls with and without a promotion, of inputs that are recorded, constants and numbers."""
+    for _ in range(steps):
+        y = mg.tanh(single * single) * 2.0
+        (y + double).sum().backward()
+        z = mg.exp(double * double) - double.numpy()
+        mg.split(z, 2)
+    with mg.scope("part"):
+        return double * double
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_alone_a_profile_counts_as_it_does_among_others(lines):
+    single, double = mg.tensor(np.ones(4, "float32"), requires_grad=True), leaf(4)
+    seen = []
+    for others in ([], [lambda event: None]):
+        with profile(lines=lines) as prof:
+            for other in others:
+                events.listen(other)
+            y = mixed(single, double, steps=3)
+            for other in others:
+                events.unlisten(other)
+        found = [(r.op, r.phase, r.site, r.calls, r.bytes, r.promoted_at) for r in prof.rows()]
+        seen.append((sorted(found), y.node.origin))
+    assert seen[0] == seen[1] and any(promoted_at for *_, promoted_at in seen[0][0])
+
+
+def test_no_call_is_lost_as_the_pending_ones_are_summed_up():
+    x = leaf(2)
+    with profile() as prof:
+        for _ in range(10_001):
+            x * x
+    (row,) = prof.rows()
+    assert (row.calls, row.bytes) == (10_001, 16 * 10_001)
+    assert 0 < row.min_ns <= row.total_ns / row.calls <= row.max_ns
+
+
+def test_what_is_called_again_after_a_reset_is_counted_again():
+    x = leaf(2)
+    with profile() as prof:
+        for _ in range(3):
+            prof.reset()
+            for _ in range(5):
+                x * x
+    assert calls(prof) == {("mul", "forward"): 5}
+
+
 def test_times_are_the_events_own():
     prof = profile()
     hear(prof, ("forward", "f", 10, 30), ("forward", "f", 40, 45), ("backward", "f", 50, 60))
