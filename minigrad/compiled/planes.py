@@ -1,4 +1,4 @@
-"""Images for compiled loops, one plane (h, w) after the other, read as in ops/shifts.py.
+"""Images for compiled loops, one plane (h, w) after the other, read as in backends/window_runs.py.
 
 A plane is copied, padded, into a buffer in the first-level cache and taken apart into phases there;
 what lies at one place of all windows is then a run of the buffer, whatever stride and dilation are.
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends import pool
 from ..backends.blocks import spans
-from ..ops.shifts import Shifts
+from ..backends.window_runs import WindowRuns
 from ..ops.windows import Windows
 from .jit import element
 
@@ -37,13 +37,13 @@ def layout(how: Windows, size: tuple, out: tuple) -> Layout:
     """Of images with one or two spatial axes."""
     axes = [(1, 1, (0, 0), 1)] * (2 - len(size)) + list(how.axes())
     how, lead = Windows.from_axes(axes), (1,) * (2 - len(size))
-    shifts = Shifts(how, (*lead, *size), (*lead, *out))
-    a_phase = prod(shifts.rows)
-    starts = [(p * how.stride[1] + q) * a_phase + start for (p, q), start in shifts.starts()]
+    runs = WindowRuns(how, (*lead, *size), (*lead, *out))
+    a_phase = prod(runs.rows)
+    starts = [(p * how.stride[1] + q) * a_phase + start for (p, q), start in runs.starts()]
     before = tuple([pair[0] for pair in how.padding])
     return Layout(
-        np.array(starts), shifts.length, shifts.rows[1], a_phase * prod(how.stride),
-        how.stride, before, tuple(shifts.rows),
+        np.array(starts), runs.length, runs.rows[1], a_phase * prod(how.stride),
+        how.stride, before, tuple(runs.rows),
     )  # type: ignore[arg-type]  # fmt: skip
 
 

@@ -1,11 +1,8 @@
 """One window position of all windows at once, as a shifted contiguous copy of the image.
 
 Depthwise convolution and the gradient of max pooling are sums, over the positions k of a window, of
-the image shifted by k. NumPy is fast where its inner loops are long, so the padded image is first
-split into phases, the entries that are one stride apart (with stride 1 there is one phase), and
-each phase is flattened to one long row. A shift is then an offset into that row. Where one row of
-the image ends and the next begins, such a row holds entries that belong to no window; what is
-computed there is dropped.
+the image shifted by k. NumPy is fast where its inner loops are long, so windows are read as runs
+(backends/window_runs.py); what is computed between two rows of results is dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,21 +15,12 @@ import numpy as np
 from ..backends.blocks import scratch
 from ..backends.device import array_module
 from ..backends.image_layout import lies_places_first, scratch_like, turned
+from ..backends.window_runs import WindowRuns
 from .windows import Windows, every, inside, padded
 
 
-class Shifts:
-    """How windows of images (*lead, *size) are read as runs; the results have the size `out`.
-
-    length   of a run: from the first to the last result in a row of all of a phase's rows
-    """
-
-    def __init__(self, how: Windows, size: tuple, out: tuple):
-        self.how, self.size, self.out = how, tuple(size), tuple(out)
-        whole = [n + sum(pair) for n, pair in zip(size, how.padding, strict=True)]
-        self.rows = [-(-n // step) for n, step in zip(whole, how.stride, strict=True)]
-        self.steps = [prod(self.rows[i + 1 :]) for i in range(len(size))]
-        self.length = 1 + sum((n - 1) * step for n, step in zip(out, self.steps, strict=True))
+class Shifts(WindowRuns):
+    """What lies at each position of the windows of images (*lead, *size), as runs."""
 
     # -- images and their phases
 
@@ -108,17 +96,6 @@ class Shifts:
         for phase in {*product(*map(range, self.how.stride))} - begun:
             phases[phase] = 0
         return phases
-
-    def starts(self) -> Iterator[tuple]:
-        """(phase, offset in it) of each place of the kernel."""
-        how = self.how
-        for offsets in product(*map(range, how.kernel)):
-            moves = [k * d for k, d in zip(offsets, how.dilation, strict=True)]
-            starts = [
-                move // s * step
-                for move, s, step in zip(moves, how.stride, self.steps, strict=True)
-            ]
-            yield tuple([move % s for move, s in zip(moves, how.stride, strict=True)]), sum(starts)
 
     # -- results
 

@@ -1,0 +1,40 @@
+"""How windows of images are read as long runs: where they begin, and how far apart rows lie.
+
+The padded image is split into phases, the entries that are one stride apart (with stride 1 there is
+one phase), and each phase is flattened to one long row. Moving all windows by a position is then an
+offset into that row. Where one row of the image ends and the next begins, such a row holds entries
+that belong to no window.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+
+class WindowRuns:
+    """The runs of windows of images (*lead, *size); the results have the size `out`.
+
+    how      the windows: kernel, stride, padding and dilation of each spatial axis
+    rows     entries of a phase along each axis
+    steps    entries of the row from one to the next along each axis
+    length   of a run: from the first to the last result in a row of all of a phase's rows
+    """
+
+    def __init__(self, how: Any, size: tuple, out: tuple):
+        self.how, self.size, self.out = how, tuple(size), tuple(out)
+        whole = [n + sum(pair) for n, pair in zip(size, how.padding, strict=True)]
+        self.rows = [-(-n // step) for n, step in zip(whole, how.stride, strict=True)]
+        self.steps = [prod(self.rows[i + 1 :]) for i in range(len(size))]
+        self.length = 1 + sum((n - 1) * step for n, step in zip(out, self.steps, strict=True))
+
+    def starts(self) -> Iterator[tuple]:
+        """(phase, offset in it) of each place of the kernel."""
+        how = self.how
+        for offsets in product(*map(range, how.kernel)):
+            moves = [k * d for k, d in zip(offsets, how.dilation, strict=True)]
+            starts = [
+                move // s * step
+                for move, s, step in zip(moves, how.stride, self.steps, strict=True)
+            ]
+            yield tuple([move % s for move, s in zip(moves, how.stride, strict=True)]), sum(starts)
