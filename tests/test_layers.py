@@ -62,7 +62,7 @@ def test_an_import_of_a_layer_inside_a_function_is_seen(tmp_path, monkeypatch):
 
 FAST_MODULES = {"blocks", "cuts", "image_layout", "pool"}  # of backends/: what makes ops fast
 # these hold accelerations of their own, until somebody moves them
-FAST_STILL = {"shifts.py", "windows.py"}
+FAST_STILL = {"windows.py"}
 
 
 def test_ops_know_no_blocks_threads_cuts_nor_memory_layouts():

@@ -13,8 +13,8 @@ import numpy as np
 from ...backends.blocks import long_runs, scratch, spans
 from ...backends.device import array_module
 from ...backends.pool import share
-from ...ops.shifts import Shifts, Views
 from ...ops.windows import Windows
+from ..shifts import Shifts, Views
 from .images import images_at_once
 
 # Elements of the padded images that a thread works on at a time, many of them: a piece is some

@@ -2,7 +2,7 @@
 
 A matrix product gives the contributions of each window; then every entry is added to the pixel it
 came from. Along an image's rows those are runs of `out` entries, `stride` pixels apart: too short
-for NumPy's loops. So the image is split into phases (ops/shifts.py), in which the contributions of
+for NumPy's loops. So the image is split into phases (fast/shifts.py), in which the contributions of
 all windows from one kernel position are contiguous; the phases are put together at the end.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.blocks import on_threads, scratch
-from ...ops.shifts import Shifts
 from ...ops.windows import Windows, compiled_kernels
+from ..shifts import Shifts
 from ..small_products import multiply
 from .images import FEW_WINDOWS, blocks
 

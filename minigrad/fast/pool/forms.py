@@ -6,7 +6,7 @@ suits it computes it: large images in blocks, on all threads, in the order that 
 axes          windows that are the image, or tile it in long rows: reductions over axes of a view
 tiles HWNC    tiles of images pixels first (ops/image_layout.py): axes of a view, too
 tiles         other tiles: what belongs to one is copied to all of its positions
-shifts        other windows position by position, read as long runs (ops/shifts.py)
+shifts        other windows position by position, read as long runs (fast/shifts.py)
 separable     other maxima and sums: one axis after the other
 """
 
@@ -30,9 +30,9 @@ from ...ops.pool.primitives import (
     sum_pool,
     sum_pool_dx,
 )
-from ...ops.shifts import Tiles, Views, placed
 from ...ops.windows import Windows
 from ..forms import Forms
+from ..shifts import Tiles, Views, placed
 from . import axes, separable, shares, tiles_hwnc
 
 # Elements of the largest array in a block: calls must be long, and scratch stay in the cache.

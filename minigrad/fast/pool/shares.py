@@ -1,6 +1,6 @@
 """The gradient of max pooling and its transpose, position by position, in scratch memory.
 
-ops/shifts.py says how the positions of windows are read as long runs. Where windows are tiles of
+fast/shifts.py says how the positions of windows are read as long runs. Where windows are tiles of
 more than three positions, maxima and shares are copied to all positions of their tiles first: a
 dozen calls on whole images, where position by position would be four for each, with the tiles'
 width between two elements.
@@ -16,9 +16,9 @@ import numpy as np
 from ...backends.dtypes import accumulator, is_floating
 from ...backends.image_layout import scratch_like
 from ...ops.elementwise.selection import WHOLE, keep
-from ...ops.shifts import Shifts, Tiles, Views
 from ...ops.windows import Windows
 from ..elementwise.in_place import keep_into
+from ..shifts import Shifts, Tiles, Views
 from .separable import slide
 
 FEW = 3  # positions of a tile, up to which one is taken after the other

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.ops.shifts import Shifts
+from minigrad.fast.shifts import Shifts
 from minigrad.ops.windows import Windows, padded
 
 

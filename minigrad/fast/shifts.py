@@ -16,7 +16,7 @@ from ..backends.blocks import scratch
 from ..backends.device import array_module
 from ..backends.image_layout import lies_places_first, scratch_like, turned
 from ..backends.window_runs import WindowRuns
-from .windows import Windows, every, inside, padded
+from ..ops.windows import Windows, every, inside, padded
 
 
 class Shifts(WindowRuns):
