@@ -61,8 +61,6 @@ def test_an_import_of_a_layer_inside_a_function_is_seen(tmp_path, monkeypatch):
 
 
 FAST_MODULES = {"blocks", "cuts", "image_layout", "pool"}  # of backends/: what makes ops fast
-# these hold accelerations of their own, until somebody moves them
-FAST_STILL = {"windows.py"}
 
 
 def test_ops_know_no_blocks_threads_cuts_nor_memory_layouts():
@@ -73,7 +71,7 @@ def test_ops_know_no_blocks_threads_cuts_nor_memory_layouts():
             path = [*(getattr(part, "module", "") or "").split("."), *names]
             if "backends" in path and FAST_MODULES & {*path}:
                 users.add(str(file.relative_to(ops)))
-    assert users == FAST_STILL
+    assert not users
 
 
 def modules_imported_by(file: Path) -> set[str]:

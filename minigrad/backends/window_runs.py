@@ -11,6 +11,19 @@ from itertools import product
 from math import prod
 from typing import Any
 
+MANY = 128  # positions in a row of a tile: of fewer, one axis after the other takes less time
+
+
+def are_large_tiles(how: Any, size: tuple[int, ...]) -> bool:
+    """Whether each window is the whole image of this size, or they tile it without a rest in rows
+    of so many positions that a reduction over these as axes takes less time than other forms.
+    """
+    if how.kernel == size:
+        return how.tiling
+    if how.kernel[-1] < MANY or not how.tiling:
+        return False
+    return not any(n % k for n, k in zip(size, how.kernel, strict=True))
+
 
 class WindowRuns:
     """The runs of windows of images (*lead, *size); the results have the size `out`.

@@ -17,8 +17,8 @@ launch.py       loops (expressions/loops.py writes them) made, kept and run; dis
 elements.py     elementwise ops and their rules
 rows.py         programs of rows and columns; norms.py: the three gradients of a norm at once
 planes.py       images plane by plane; pooling.py, depthwise.py
-columns.py      windows between which BLAS multiplies (ops/windows.py asks for it); winograd.py: the
-                transforms of fast/conv/winograd.py
+columns.py      windows between which BLAS multiplies (fast/windows.py asks for it); winograd.py:
+                the transforms of fast/conv/winograd.py
 
 How a kernel is registered
 --------------------------

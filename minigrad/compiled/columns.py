@@ -1,4 +1,4 @@
-"""Windows of images as columns and back (ops/windows.py), between which BLAS multiplies.
+"""Windows of images as columns and back (fast/windows.py), between which BLAS multiplies.
 
 Of each plane the padded phases are made once, in the first-level cache, and each place of the
 windows is copied from there: NumPy's form copies the planes once an axis, through memory.
@@ -118,7 +118,7 @@ def _c_strides(shape: tuple) -> list:
 
 
 def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
-    """ops.windows.columns, or None."""
+    """fast/windows.columns, or None."""
     dims = len(out)
     if x.ndim - dims == at and max(how.stride) == 1 or prod(how.kernel) == 1:
         return None  # long runs, which NumPy copies as fast
@@ -133,7 +133,7 @@ def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
 
 
 def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
-    """ops.windows.fold, or None."""
+    """fast/windows.fold, or None."""
     dims = len(size)
     behind = x.shape[at + dims : x.ndim - dims]
     if dims > 2 or len(behind) > 1 or not (_large(x) and x.flags.c_contiguous):

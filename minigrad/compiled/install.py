@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..backends import image_layout
+from ..backends.window_kernels import use_compiled
 from ..custom.rule_variants import add_to_rules, remove_from_rules
 from ..custom.variants import Variant, add, remove
 from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..fusion import rules
-from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
 LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called

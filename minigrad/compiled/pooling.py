@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.window_runs import are_large_tiles
 from ..ops.pool.primitives import no_hits, positions_counted
 from ..ops.windows import Windows
 from .install import on_host
@@ -159,7 +160,7 @@ def _quicker_elsewhere(how: Windows, size: tuple) -> bool:
     those of 2 × 2.
     """
     several = len(how.kernel) == 2 and how.kernel[0] > 1 and prod(how.kernel) > 4
-    return several and how.tiling or how.are_large_tiles(size)
+    return several and how.tiling or are_large_tiles(how, size)
 
 
 @on_host("max_pool")

@@ -11,7 +11,7 @@ blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 views.py           reshapes that copy images pixels first
 forms.py           seam C: the lists of forms of the rooms below
-shifts.py          one position of all windows as a shifted copy
+windows.py         windows as columns and back; shifts.py: one position of all as a shifted copy
 row_sums.py        sums and extrema along rows; small_products.py: products in blocks
 attention/         attention: blocks of scores, products written where they are read
 conv/              convolutions: Winograd, banded matrices, layouts, blocks

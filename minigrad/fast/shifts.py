@@ -16,7 +16,8 @@ from ..backends.blocks import scratch
 from ..backends.device import array_module
 from ..backends.image_layout import lies_places_first, scratch_like, turned
 from ..backends.window_runs import WindowRuns
-from ..ops.windows import Windows, every, inside, padded
+from ..ops.windows import Windows, every, inside
+from .windows import padded
 
 
 class Shifts(WindowRuns):
@@ -182,7 +183,7 @@ class Views:
         self.how, self.size, self.out = how, size, out
 
     def places(self, x: Any, value: float = 0) -> list:
-        x = padded(x, self.how.padding, value, "phases")
+        x = padded(x, self.how.padding, "phases", value)
         return [x[index] for index in self._indices()]
 
     def put(self, terms: Iterable[Callable], y: Any, like: Any) -> None:

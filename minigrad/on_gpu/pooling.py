@@ -17,6 +17,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
+from ..backends.window_runs import are_large_tiles
 from ..expressions.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
 from ..fusion import launch
 from ..ops.pool.primitives import no_hits
@@ -200,7 +201,7 @@ def max_pool(x: Any, *, how: Windows) -> Any:
         return None
     axes, xp = len(how.kernel), array_module(x)
     size = x.shape[-axes:]
-    if how.are_large_tiles(size):
+    if are_large_tiles(how, size):
         return None
     out = how.count("max_pool", size)
     y = xp.empty((*x.shape[:-axes], *out), x.dtype)
@@ -222,7 +223,7 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
         return None
     axes = len(how.kernel)
     size, out = x.shape[-axes:], a.shape[-axes:]
-    if how.are_large_tiles(size):
+    if are_large_tiles(how, size):
         return None
     gx, index = array_module(x).empty(x.shape, a.dtype), _index(x, a)
     if hits is None or not hits.size:
@@ -273,7 +274,7 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
 
 def _means(how: Windows, size: tuple, divisor: Any) -> bool:
     """Whether these are means of large tiles."""
-    return divisor == prod(how.kernel) and how.are_large_tiles(size)
+    return divisor == prod(how.kernel) and are_large_tiles(how, size)
 
 
 def _divides(how: Windows, divisor: Any) -> bool:

@@ -28,8 +28,7 @@ def window_columns(x, *, how):
     """
     out = how.count("im2col", x.shape[2:])
     y = columns(x, how, out, at=2)
-    shape = (len(x), x.shape[1] * prod(how.kernel), prod(out))
-    return y.reshape(shape).copy()  # columns lie in scratch memory, or are x itself
+    return y.reshape((len(x), x.shape[1] * prod(how.kernel), prod(out)))
 
 
 @window_columns.vjp("x")
@@ -47,7 +46,7 @@ def column_sums(x, *, size, how):
     wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
     channels = x.shape[1] // prod(how.kernel)
     y = fold_windows(wide.reshape((len(x), channels, *how.kernel, *out)), how, size, at=2)
-    return y.astype(x.dtype)  # a copy: the sums lie in scratch memory
+    return y.astype(x.dtype)  # a copy, without the padding
 
 
 @column_sums.vjp("x")

@@ -1,43 +1,21 @@
 """Sliding windows over images, on plain arrays: what convolution and pooling are built from.
 
 `columns` copies every window of an image, so that a convolution becomes one matrix product; `fold`
-is its transpose and adds the copies back into the image. Both go axis by axis: 3 × 3 windows are
-windows of 3 along the rows of windows of 3 along the columns. Each step then moves long contiguous
-runs, where copying 3 × 3 windows at once would move short ones.
+is its transpose and adds the copies back into the image. Both go through the positions in a window:
+the elements at one position of all windows are a slice of the padded image.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.blocks import scratch
 from ..backends.device import array_module
-from ..backends.image_layout import scratch_like
 
 Sizes = int | Sequence[int]  # one for all spatial axes, or one for each
 Padding = Sizes | Sequence[tuple[int, int]] | str  # also (before, after) pairs, "same", "valid"
-
-IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
-MANY = 128  # positions in a row of a tile: of fewer, one axis after the other takes less time
-compiled: Any = None  # kernels while mg.accelerate is on: columns, fold, winograd
-
-
-def use_compiled(kernels: Any) -> None:
-    """Let `kernels` do what they can of windows; None: NumPy does.
-
-    columns, fold   as those of this file, or None as a result
-    winograd        the transforms of Winograd's convolution, for the form that has them
-    """
-    global compiled
-    compiled = kernels
-
-
-def compiled_kernels() -> Any:
-    """These kernels, or None."""
-    return compiled
 
 
 class Windows(NamedTuple):
@@ -66,16 +44,6 @@ class Windows(NamedTuple):
         if self.stride != self.kernel or any(map(any, self.padding)):
             return False
         return set(self.dilation) == {1}
-
-    def are_large_tiles(self, size: tuple[int, ...]) -> bool:
-        """Whether each is the whole image of this size, or they tile it without a rest in rows of
-        so many positions that a reduction over these as axes takes less time than other forms.
-        """
-        if self.kernel == size:
-            return self.tiling
-        if self.kernel[-1] < MANY or not self.tiling:
-            return False
-        return not any(n % k for n, k in zip(size, self.kernel, strict=True))
 
     def count(self, op: str, size: tuple[int, ...]) -> tuple[int, ...]:
         """The number of windows along each axis of an image of this size."""
@@ -155,17 +123,13 @@ def _plain(value: Any) -> bool:
     return type(value) is tuple and len(value) > 0 and {int}.issuperset(map(type, value))
 
 
-def padded(x: Any, padding: tuple, value: float = 0, name: str = "") -> Any:
-    """x with `value` around its last axes; x itself where the padding is empty.
-
-    With a name, the result lies in that scratch memory.
-    """
+def padded(x: Any, padding: tuple, value: float = 0) -> Any:
+    """x with `value` around its last axes; x itself where the padding is empty."""
     if not any(map(any, padding)):
         return x
     fixed = x.ndim - len(padding)
     size = [n + sum(pair) for n, pair in zip(x.shape[fixed:], padding, strict=True)]
-    shape = (*x.shape[:fixed], *size)
-    y = scratch_like(name, shape, x) if name else array_module(x).empty(shape, dtype=x.dtype)
+    y = array_module(x).empty((*x.shape[:fixed], *size), dtype=x.dtype)
     y[...] = value
     y[inside(padding, x.shape[fixed:])] = x
     return y
@@ -192,58 +156,23 @@ def positions(how: Windows, out: tuple) -> list[tuple]:
     ]
 
 
-def _along(axis: int, index: Any) -> tuple:
-    """x[_along(axis, index)] indexes one axis."""
-    return (*(slice(None),) * axis, index)
-
-
 def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
-    """The windows of x (..., *size) as an array (..., *kernel, ..., *out), in scratch memory.
+    """The windows of x (..., *size) as a new array (..., *kernel, ..., *out).
 
     `at` is the place of the kernel's axes, `out` the number of windows along each axis.
     """
-    if compiled is not None and (y := compiled.columns(x, how, out, at)) is not None:
-        return y
-    xp = array_module(x)
-    x = padded(x, how.padding, name="padded")
-    for i, (kernel, stride, _, dilation) in reversed(list(enumerate(how.axes()))):
-        axis = x.ndim - len(out) + i
-        if kernel == 1:
-            x = x[_along(axis, every(0, stride, out[i]))][_along(at, None)]
-            continue
-        shape = (*x.shape[:at], kernel, *x.shape[at:axis], out[i], *x.shape[axis + 1 :])
-        s = x.strides
-        strides = (*s[:at], s[axis] * dilation, *s[at:axis], s[axis] * stride, *s[axis + 1 :])
-        y = scratch.empty(f"axis {i}", shape, x)
-        y[...] = xp.lib.stride_tricks.as_strided(x, shape, strides)
-        x = y
-    return x
+    x = padded(x, how.padding)
+    y = np.stack([x[index] for index in positions(how, out)], axis=at)
+    return y.reshape((*y.shape[:at], *how.kernel, *y.shape[at + 1 :]))
 
 
 def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
-    """The transpose of `columns`: every entry of a window is added to the place it came from.
-
-    The result may lie in scratch memory.
-    """
-    if compiled is not None and (y := compiled.fold(x, how, size, at)) is not None:
-        return y
-    for i, (kernel, stride, padding, dilation) in enumerate(how.axes()):
-        parts = [x[_along(at, k)] for k in range(kernel)]
-        axis = parts[0].ndim - len(size) + i
-        count, full = parts[0].shape[axis], size[i] + sum(padding)
-        if kernel == 1 and count == size[i] and full == count:
-            x = parts[0]
-            continue
-        shape = (*parts[0].shape[:axis], full, *parts[0].shape[axis + 1 :])
-        y = scratch.empty(f"axis {i}", shape, x)
-        apart = stride > dilation * (kernel - 1)  # no place lies in two windows
-        if not apart or kernel * count < full:
-            y[...] = 0
-        for k, part in enumerate(parts):
-            place = y[_along(axis, every(k * dilation, stride, count))]
-            if apart:
-                place[...] = part
-            else:
-                place += part
-        x = y[_along(axis, slice(padding[0], padding[0] + size[i]))]
-    return x
+    """The transpose of `columns`: every entry of a window is added to the place it came from."""
+    dims = len(size)
+    out, batch = x.shape[x.ndim - dims :], x.shape[at + dims : x.ndim - dims]
+    parts = np.moveaxis(x.reshape((*x.shape[:at], prod(how.kernel), *batch, *out)), at, 0)
+    whole = [n + sum(pair) for n, pair in zip(size, how.padding, strict=True)]
+    y = array_module(x).zeros((*x.shape[:at], *batch, *whole), dtype=x.dtype)
+    for index, part in zip(positions(how, out), parts):
+        y[index] += part
+    return y[inside(how.padding, size)]

@@ -16,7 +16,9 @@ import numpy as np
 
 from ...backends.blocks import on_threads
 from ...backends.device import array_module
-from ...ops.windows import IDLE, Windows, compiled_kernels
+from ...backends.window_kernels import compiled_kernels
+from ...ops.windows import Windows
+from ..windows import IDLE
 from .images import (
     Images,
     beside,

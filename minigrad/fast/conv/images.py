@@ -7,8 +7,9 @@ import numpy as np
 
 from ...backends.blocks import scratch, spans
 from ...backends.device import array_module
-from ...ops.windows import IDLE, Windows, columns, fold
+from ...ops.windows import Windows
 from ..small_products import multiply
+from ..windows import IDLE, columns, fold
 
 BLOCK_BYTES = 2 << 20  # of columns made at a time by each thread; best of 0.5, 1, 2, 4, 6 MB
 BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle

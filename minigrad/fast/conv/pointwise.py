@@ -10,8 +10,9 @@ import numpy as np
 
 from ...backends.blocks import BLOCK, on_threads, spans
 from ...backends.image_layout import places, places_first
-from ...ops.windows import IDLE, Windows
+from ...ops.windows import Windows
 from ..small_products import add_product, multiply
+from ..windows import IDLE
 from . import im2col_hwnc
 from .images import lanes
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.blocks import on_threads, scratch
-from ...ops.windows import Windows, compiled_kernels
+from ...backends.window_kernels import compiled_kernels
+from ...ops.windows import Windows
 from ..shifts import Shifts
 from ..small_products import multiply
 from .images import FEW_WINDOWS, blocks

@@ -15,7 +15,7 @@ import numpy as np
 from ...backends import blas, image_layout
 from ...backends.blocks import Steps, scratch, spans
 from ...backends.image_layout import ALIGNED, GAP, lies_places_first, places
-from ...ops.windows import compiled_kernels
+from ...backends.window_kernels import compiled_kernels
 from .winograd_axis import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
 # Bytes of transformed tiles at a time, in and out: calls that threads share must be long (`BLOCK`

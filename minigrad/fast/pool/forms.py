@@ -20,6 +20,7 @@ import numpy as np
 from ...backends import image_layout
 from ...backends.blocks import BLOCK, over_leading
 from ...backends.dtypes import accumulator
+from ...backends.window_runs import are_large_tiles
 from ...engine.registry import op
 from ...ops.pool.primitives import (
     max_pool,
@@ -57,7 +58,7 @@ def _size(x: Any, how: Windows) -> tuple:
 
 
 def _large_tiles(x: Any, *, how: Windows) -> bool:
-    return how.are_large_tiles(_size(x, how))
+    return are_large_tiles(how, _size(x, how))
 
 
 # -- the maximum ---------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ def separable_max(x: Any, *, how: Windows) -> Any:
 
 
 def _large_tiles_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> bool:
-    return how.are_large_tiles(_size(x, how))
+    return are_large_tiles(how, _size(x, how))
 
 
 @form(max_pool_dx, "axes", _large_tiles_dx, on="cuda")
@@ -115,7 +116,7 @@ def max_dx_by_shifts(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windo
 
 
 def _large_tiles_pick(a: Any, x: Any, y_max: Any, *, how: Windows) -> bool:
-    return how.are_large_tiles(_size(x, how))
+    return are_large_tiles(how, _size(x, how))
 
 
 @form(max_pool_pick, "axes", _large_tiles_pick, on="cuda")
@@ -135,7 +136,7 @@ def pick_by_shifts(a: Any, x: Any, y_max: Any, *, how: Windows) -> Any:
 
 
 def _means(x: Any, *, how: Windows, divisor: Any = 1) -> bool:
-    return divisor == prod(how.kernel) and how.are_large_tiles(_size(x, how))
+    return divisor == prod(how.kernel) and are_large_tiles(how, _size(x, how))
 
 
 @form(sum_pool, "axes", _means, on="cuda")
@@ -159,7 +160,7 @@ def _divisors(x: Any, how: Windows, size: tuple, divisor: Any) -> Any:
 
 
 def _means_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> bool:
-    return divisor == prod(how.kernel) and how.are_large_tiles(tuple(size))
+    return divisor == prod(how.kernel) and are_large_tiles(how, tuple(size))
 
 
 @form(sum_pool_dx, "axes", _means_dx, on="cuda")

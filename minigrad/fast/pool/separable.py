@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import accumulator, lowest
-from ...ops.windows import IDLE, Windows, every, fold, padded
+from ...ops.windows import Windows, every
+from ..windows import IDLE, fold, padded
 
 
 def slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:
@@ -29,14 +30,14 @@ def slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:
 
 def maxima(how: Windows, y: Any, x: Any) -> None:
     """y = the maximum of each window of x."""
-    slide(np.maximum, y, padded(x, how.padding, lowest(x.dtype), "padded"), how)
+    slide(np.maximum, y, padded(x, how.padding, "padded", lowest(x.dtype)), how)
 
 
 def sums(how: Windows, by: Any, y: Any, x: Any) -> None:
     """y = the sum of each window of x / by: a number, an array (*out), or None for 1."""
     wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
     total = y if wide.dtype == y.dtype else np.empty(y.shape, wide.dtype)
-    slide(np.add, total, padded(wide, how.padding, name="padded"), how)
+    slide(np.add, total, padded(wide, how.padding, "padded"), how)
     if by is not None:
         total /= by
     if total is not y:

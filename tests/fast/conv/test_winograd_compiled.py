@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.backends.window_kernels import use_compiled
 from minigrad.fast.conv import winograd, winograd_tiles
-from minigrad.ops.windows import use_compiled, windows
+from minigrad.ops.windows import windows
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 compiled = pytest.importorskip("minigrad.compiled.winograd")
