@@ -31,8 +31,9 @@ static parameters has `**params` there, too.
         if data.size >= LEAST:
             return general(x0, x1)
         # run
+        forward = op.reference
         try:
-            y = op.reference(v0, v1)
+            y = forward(v0, v1)
         except Exception as error:
             raise explain(error, op, (x0, x1), {})
         if type(y) is not ndarray:
@@ -62,7 +63,9 @@ static parameters has `**params` there, too.
         result.node = node
         return result
 
-From LEAST elements on, the op's variants are asked (custom/variants.py); below, its own ufunc runs.
+Python calls a local such as `forward` at once; for `op.reference(v0, v1)` it would seek a method
+first. From LEAST elements on, the op's variants are asked (custom/variants.py); below, its own
+ufunc runs.
 
 Nodes of one shape after the other share its tuple: a chain of a million then has an object less in
 each for Python's cyclic collector to look at, which takes a tenth of the forward.
@@ -82,12 +85,13 @@ end:
         # unwrap
         ...                                     the same
         # run
+        forward = op.reference
         listeners = events.listeners
         try:
             if listeners:
-                t0, y, t1 = events.clock(), op.reference(v0, v1), events.clock()
+                t0, y, t1 = events.clock(), forward(v0, v1), events.clock()
             else:
-                y = op.reference(v0, v1)
+                y = forward(v0, v1)
         ...                                     the same
         # link
         if not recording:
@@ -187,8 +191,8 @@ def _generated(op: Any, name: str, modes_first: list[str]) -> Callable:
         lines += [" if params:", "  if not PLAIN.issuperset(map(type, params.values())):"]
         lines += ["   params = plain_numbers(params)"]
         lines += ["  op.check_flags(params)"] if op.flags else []
-    run = f"op.{'reference' if looked_at else 'forward'}({given})"
-    lines += [" # run", *[f" {line}" for line in _run(run, instrumented)]]
+    lines += [" # run", f" forward = op.{'reference' if looked_at else 'forward'}"]
+    lines += [f" {line}" for line in _run(f"forward({given})", instrumented)]
     lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
     if op.residuals:
         lines += [" y, *residuals = y"]
