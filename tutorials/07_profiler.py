@@ -123,11 +123,12 @@ print(prof.table(20))
 # The last lines say that somewhere float64 is made of float32. We come to that.
 #
 # How does the profile get its numbers, and what does it cost? The engine tells a *listener* about
-# every op. This is the listener; the common path is a look into a dict, two appends
-# and a comparison of dtypes (a float64 made of float32 is a promotion):
+# every op. This hears most calls of a forward: a look into a dict, two appends and a comparison of
+# dtypes (a float64 made of float32 is a promotion). Where it returns False, `cells.counter` hears
+# the whole event:
 
 # %%
-print(inspect.getsource(cells.counter))
+print(inspect.getsource(cells.brief_counter))
 cost = recording_cost()
 print(f"here: about {cost:.0f} ns a call")
 

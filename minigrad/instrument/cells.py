@@ -174,10 +174,14 @@ def brief_counter(forward: Phase, lines: bool) -> Callable[[Any, Any, int, int],
     It is, once a call of this plan has been heard whole, where the dtypes of the node's parents
     tell that it promotes nothing.
     """
-    sites, state = forward.lines, modes.state
+    of_all, sites, state = forward.briefs, forward.lines, modes.state
 
-    def count(node: Any, y: Any, t0: int, t1: int, briefs: Briefs = forward.briefs) -> bool:
+    def count(node: Any, y: Any, t0: int, t1: int) -> bool:
+        briefs = of_all
         try:
+            if lines:
+                frame = calling_frame(4)  # below it: this, the op's call, and what called that
+                node.origin, briefs = sites[id(frame.f_code), frame.f_lasti, state.scope]
             cell, last = briefs[node.plan]
         except KeyError:
             return False
@@ -195,15 +199,7 @@ def brief_counter(forward: Phase, lines: bool) -> Callable[[Any, Any, int, int],
         cell.sizes.append(y.nbytes)
         return True
 
-    def count_by_line(node: Any, y: Any, t0: int, t1: int) -> bool:
-        frame = calling_frame(4)  # below it: this, the op's call, and what called that
-        try:
-            node.origin, briefs = sites[id(frame.f_code), frame.f_lasti, state.scope]
-        except KeyError:
-            return False
-        return count(node, y, t0, t1, briefs)
-
-    return count_by_line if lines else count
+    return count
 
 
 def _tell_brief(forward: Phase, cell: Cell, key: Any, node: Any) -> None:
