@@ -4,9 +4,10 @@
 
 The loop with an instrument, the plain loop, and a block of one op with the instrument take turns,
 in the CPU time of the whole process, and fifth percentiles are compared. The cost is that of
-hearing, writing and closing: (with − plain − block of one op) / ops. Beside it stands what the tool
-says of itself. "off" is a plain loop after an instrument has come and gone. Logs are written to
-memory-backed files, where the system has them. NumPy's own multiplication is the first line.
+hearing, summing, writing and closing: (with − plain − block of one op) / ops. Beside it stands what
+the tool says of itself. "off" is a plain loop after an instrument has come and gone. Logs are
+written to memory-backed files, where the system has them. NumPy's own multiplication is the first
+line.
 """
 
 import argparse
@@ -57,10 +58,15 @@ INSTRUMENTS: dict[str, Callable[[], Any]] = {
 
 
 def spent(step: Callable[[int], None], ops: int, made: Any) -> int:
-    """Nanoseconds of the whole block, always as many calls deep: stacks cost by their frames."""
+    """Nanoseconds of the whole block, and of a profile's sums.
+
+    It is always as many calls deep: stacks cost by their frames.
+    """
     start = process_time_ns()
     with made:
         step(ops)
+    if isinstance(made, mg.profile):
+        made.rows()  # forms the sums
     return process_time_ns() - start
 
 
