@@ -5,5 +5,5 @@ passes.py    what kernels and loops have in common: operators, needed steps, pas
 cuda.py      a recorded program as the source of one CUDA kernel
 cuda_rows.py, cuda_columns.py    programs with sums along rows, and down columns
 loops.py     a recorded program as the source of a loop, for numba
-blocks.py    a recorded program on the host, block by block, on all cores
+blocks.py    calls on the host, block by block, on all cores; a recorded program as such calls
 """

@@ -32,7 +32,8 @@ class Ref:
 class Calls:
     """Calls of NumPy's, all of them on one block, then on the next.
 
-    calls   (function, its arguments, the value that it makes); an argument is a Ref or a number
+    calls   (function, its arguments, the value that it makes); an argument is a Ref or a number;
+            a value that is made again is written over
     inner   the values that nothing but these calls reads: dtype, and whether one number a row
 
     Each value and number has a slot: for an array seen as rows, for a number, or for memory of one
@@ -49,7 +50,8 @@ class Calls:
         held: dict[Any, int] = {}  # slot of each inner value that is still to be read
         for k, (function, args, y) in enumerate(calls):
             read = [self._slot(x, held) for x in args]
-            if y in inner:  # never in place: some loops of NumPy then round in another way
+            # in place where a call says so, else never: some loops of NumPy then round otherwise
+            if y in inner and y not in held:
                 held[y] = self._block(inner[y], set(held.values()))
             self.calls.append((function, read, self._slot(Ref(y), held)))
             for value in reads[k]:
@@ -92,7 +94,7 @@ class Calls:
             except IndexError:
                 full, line = (step, *row), (step, *[1] * len(row))
                 own = {k: np.empty(line if a else full, dt) for k, (dt, a) in self.blocks.items()}
-            here = [x[piece] if getattr(x, "ndim", 0) and len(x) == n else x for x in slots]
+            here = [x[piece] if type(x) is np.ndarray and x.shape[:1] == (n,) else x for x in slots]
             for slot, block in own.items():
                 here[slot] = block[: piece.stop - piece.start]
             for function, read, target in self.calls:

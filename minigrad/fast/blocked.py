@@ -44,7 +44,7 @@ def piecewise(
     if size < min(least, blocks.BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
     helped = fill is None or not few or (get_num_threads() > 1 and not sharing())
-    cut = _cut(fn, arrays, size, least, helped)
+    cut = cut_of(fn, arrays, size, least, helped)
     if cut is None:
         return fn(*values, **params)
     views = [cut.views.get(id(x), x) for x in values]
@@ -67,7 +67,7 @@ def piecewise(
     return type(start)(results) if several else results[0]
 
 
-def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
+def cut_of(fn: Any, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
     """How to cut the arrays; None where one call for all of them is as good, or the only way.
 
     helped: whether arrays of one shape gain from being cut

@@ -1,11 +1,12 @@
 """What an elementwise op makes of a large cotangent: contributions in blocks, or deferred.
 
-The op's own rules run on blocks; nothing is generated or recorded.
-
 A contribution need not be computed at once. Where it goes to another elementwise node, that node's
 own rules take it block by block; where several meet, they are added. Deferred, each block of it is
 computed there, in the cache, just before it is used, and the whole is never written to memory. So
 the backward of tanh(x) * gelu(x) + x / 2 writes one array of the size of x in place of three.
+
+The calls that compute it are an op's own rules and sums, in a list; `Calls` (expressions/blocks.py)
+makes them on each block. Nothing is generated or recorded.
 """
 
 import math
@@ -15,8 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import blocks
+from ..backends.cuts import Cut, along_memory
+from ..engine import modes
 from ..engine.rule import Rule
-from .blocked import axes_of, piecewise
+from ..expressions.blocks import Calls, Ref
+from .blocked import axes_of, cut_of, piecewise
 
 PASSED = object()  # instead of a rule: the contribution is g itself
 FREE = {"g": PASSED, "None": None}  # what stands for a contribution of this source
@@ -24,7 +29,7 @@ MOST = 6  # arrays that a lazy cotangent may read: their blocks share a cache
 
 
 class BlockRule(NamedTuple):
-    """One contribution: fn(g, *values) makes it, fill(y, g, *values) writes it into y.
+    """One contribution: fn(g, *values) makes it, fill(g, *values, out=y) writes it into y.
 
     y may be g itself.
 
@@ -41,6 +46,17 @@ class BlockRule(NamedTuple):
         """The values that the rule reads."""
         return [saved[k] for k in self.positions]
 
+    def call(self, g: Any, saved: Sequence, y: Any) -> tuple:
+        """The rule as one of `Calls`; y is the contribution's name."""
+        return self.fill, [_named(x) for x in (g, *self.of(saved))], y
+
+    def keeps_dtype(self, g: Any, saved: Sequence, cut: Cut) -> bool:
+        """Whether it makes an array of g's dtype. It is tried on ones and the first few entries."""
+        block = np.ones(cut.corner_shape, g.dtype) if g.shape else g
+        values = [cut.views[id(x)][cut.corner] if axes_of(x) else x for x in self.of(saved)]
+        y = self.fn(block, *values)
+        return type(y) is np.ndarray and y.dtype == g.dtype and y.shape == cut.corner_shape
+
 
 def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
     """The op's own rule for blocks: one ufunc writes a product or quotient into y, others copy.
@@ -52,18 +68,18 @@ def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
     if rule.partial:
         return BlockRule(
             lambda g, *values: g * run(*values),
-            lambda y, g, *values: np.multiply(g, run(*values), y),
+            lambda g, *values, out: np.multiply(g, run(*values), out),
             positions, True,
         )  # fmt: skip
     if [call] == [f"g / v{k}" for k in positions]:  # all that the rule does
-        return BlockRule(truediv, lambda y, g, b: np.divide(g, b, y), positions, True)
+        return BlockRule(truediv, np.divide, positions, True)
     order = [["g", *reads].index(name) for name in rule.names]
 
     def fn(*blocks: Any) -> Any:
         return run(*[blocks[k] for k in order])
 
-    def fill(y: Any, *blocks: Any) -> None:
-        y[...] = fn(*blocks)
+    def fill(*blocks: Any, out: Any) -> None:
+        out[...] = fn(*blocks)
 
     return BlockRule(fn, fill, positions, False)
 
@@ -74,91 +90,60 @@ def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
 class LazyCotangent:
     """A cotangent of this shape and dtype that is not computed yet.
 
-    fn(*blocks) computes a block of it from those of `arrays`; fill(y, *blocks) writes it into y.
+    calls   what computes it on a block (expressions/blocks.py); the last makes it
+    arrays  what they read, by id, all of one shape and memory order
     """
 
-    __slots__ = ("arrays", "shape", "dtype", "size")
+    __slots__ = ("calls", "arrays", "shape", "dtype", "size")
 
-    def __init__(self, arrays: tuple, shape: tuple, dtype: Any):
-        self.arrays, self.shape, self.dtype = arrays, shape, dtype
+    def __init__(self, calls: list[tuple], arrays: dict[int, Any], shape: tuple, dtype: Any):
+        self.calls, self.arrays, self.shape, self.dtype = calls, arrays, shape, dtype
         self.size = math.prod(shape)
 
-    def fn(self, *blocks: Any) -> Any:
-        raise NotImplementedError
-
-    def fill(self, y: Any, *blocks: Any) -> None:
-        raise NotImplementedError
+    @property
+    def name(self) -> Any:
+        """The name of the value that the calls make; each may write over it."""
+        return self.calls[-1][-1]
 
     def materialise(self) -> np.ndarray:
-        def fill(ys: list, *blocks: Any) -> None:
-            self.fill(ys[0], *blocks)
-
-        return piecewise(self.fn, self.arrays, {}, fill, few=False)
+        cut: Any = along_memory([*self.arrays.values()], blocks.BLOCK)
+        return _computed([self.name], self.calls, cut, self.dtype)[0]
 
     def added(self, c: Any) -> Any:
-        """The sum with a further contribution."""
+        """The sum with a further contribution, in the order in which they came."""
         if isinstance(c, LazyCotangent):
-            return Sum(self, c)
+            add = np.add, [_named(self), _named(c)], self.name
+            calls = [*self.calls, *c.calls, add]
+            return LazyCotangent(calls, self.arrays | c.arrays, self.shape, self.dtype)
         total = self.materialise()
         total += c
         return total
 
 
-class Contribution(LazyCotangent):
-    """rule.fn(g, *values); g: an array, one number in an array without axes, or a LazyCotangent."""
-
-    __slots__ = ("rule", "g")
-
-    def __init__(self, rule: BlockRule, g: Any, values: list, shape: tuple, dtype: Any):
-        super().__init__((*_parts(g), *values), shape, dtype)
-        self.rule, self.g = rule, g
-
-    def fn(self, *blocks: Any) -> Any:
-        g, values = _apart(self.g, blocks)
-        return self.rule.fn(g, *values)
-
-    def fill(self, y: Any, *blocks: Any) -> None:
-        g, values = _apart(self.g, blocks, y)
-        self.rule.fill(y, g, *values)
+def _named(x: Any) -> Any:
+    """An argument of a call: an array or a lazy cotangent by its name, anything else itself."""
+    if isinstance(x, LazyCotangent):
+        return Ref(x.name)
+    return Ref(id(x)) if axes_of(x) else x
 
 
-class Sum(LazyCotangent):
-    """Two, added in the order in which they came."""
-
-    __slots__ = ("first", "second")
-
-    def __init__(self, first: LazyCotangent, second: LazyCotangent):
-        super().__init__((*first.arrays, *second.arrays), first.shape, first.dtype)
-        self.first, self.second = first, second
-
-    def fn(self, *blocks: Any) -> Any:
-        first, others = _apart(self.first, blocks)
-        return first + self.second.fn(*others)
-
-    def fill(self, y: Any, *blocks: Any) -> None:
-        first, others = _apart(self.first, blocks, y)
-        second = np.empty(y.shape, self.dtype)
-        self.second.fill(second, *others)
-        np.add(first, second, y)
+def _arrays_of(*values: Any) -> dict[int, Any]:
+    """The arrays that blocks of these values are made of, by id."""
+    found: dict[int, Any] = {}
+    for x in values:
+        found |= x.arrays if isinstance(x, LazyCotangent) else {id(x): x} if axes_of(x) else {}
+    return found
 
 
-def _parts(g: Any) -> tuple:
-    """What a cotangent is made of."""
-    return g.arrays if isinstance(g, LazyCotangent) else (g,)
-
-
-def _apart(g: Any, blocks: tuple, into: Any = None) -> tuple[Any, tuple]:
-    """(block of g, the other blocks), from blocks of what they are made of.
-
-    into: a block that may be written over
-    """
-    if not isinstance(g, LazyCotangent):
-        return blocks[0], blocks[1:]
-    n = len(g.arrays)
-    if into is None or into.dtype != g.dtype:
-        return g.fn(*blocks[:n]), blocks[n:]
-    g.fill(into, *blocks[:n])
-    return into, blocks[n:]
+def _computed(names: list, calls: list[tuple], cut: Cut, dtype: Any) -> list:
+    """New arrays with the values of these names. All values that calls make have this dtype."""
+    ys = [np.empty_like(cut.like, dtype) for _ in names]
+    into = dict(zip(names, map(cut.view, ys), strict=True))
+    inner = {y: (dtype, False) for *_, y in calls if y not in into}
+    with cut.context:
+        step = cut.pieces[0].stop
+        Calls(calls, inner).run(cut.views | into, into[names[0]].shape, step, [])
+    return ys
 
 
 # -- the vjp -------------------------------------------------------------------------------------
@@ -202,29 +187,24 @@ class BlockedVjp:
         """The contribution i, deferred; None where it is as well computed now.
 
         That is where what is held for the parent would read more than MOST arrays, or these
-        are not of one shape and so cannot be cut together, or where it or g is of another dtype
-        than the parent, or each of several contributions would compute g for itself.
+        differ in shape or memory order and so cannot be cut together, or where it or g is of
+        another dtype than the parent, or each of several contributions would compute g for itself.
 
         held: what has arrived at the parent so far, a LazyCotangent, or None
         """
-        rule = self.rules[i]
-        if not isinstance(rule, BlockRule) or g.dtype != dtype:
+        rule, lazy = self.rules[i], isinstance(g, LazyCotangent)
+        if not isinstance(rule, BlockRule) or g.dtype != dtype or modes.state.plain is None:
             return None
-        if isinstance(g, LazyCotangent) and len(self.positions) > 1:
+        if lazy and len(self.positions) > 1:
             return None
         once = _without_repeats(g, saved, rule.scales)
-        deferred = Contribution(rule, once, rule.of(saved), g.shape, dtype)
-        arrays = [x for x in deferred.arrays if axes_of(x)]
-        if not arrays or any(
-            type(x) is not np.ndarray or x.shape != g.shape or not all(x.strides) for x in arrays
-        ):
+        own = _arrays_of(once, *rule.of(saved))
+        arrays = [*(own if held is None else own | held.arrays).values()]
+        cut = along_memory(arrays, blocks.BLOCK) if own and len(arrays) <= MOST else None
+        if cut is None or cut.like.shape != g.shape or not rule.keeps_dtype(once, saved, cut):
             return None
-        all_arrays = arrays if held is None else [*arrays, *held.arrays]
-        if len({id(x) for x in all_arrays if axes_of(x)}) > MOST:
-            return None
-        few = (*(slice(0, 1),) * (len(g.shape) - 1), slice(0, 2))
-        start = deferred.fn(*[x[few] if axes_of(x) else x for x in deferred.arrays])
-        return deferred if type(start) is np.ndarray and start.dtype == dtype else None
+        calls, y = (g.calls, g.name) if lazy else ([], object())
+        return LazyCotangent([*calls, rule.call(once, saved, y)], own, g.shape, dtype)
 
 
 def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
@@ -233,22 +213,32 @@ def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
     A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
     order, so nothing beside it could be cut; and what is made of it alone repeats, too.
     """
+    if isinstance(g, LazyCotangent):
+        return _of_lazy(rules, g, saved) or contributions(rules, g.materialise(), saved)
     once = _without_repeats(g, saved, all(rule.scales for rule in rules))
 
-    def fn(*blocks: Any) -> list:
-        block, values = _apart(g, blocks)
+    def fn(block: Any, *values: Any) -> list:
         return [rule.fn(block, *rule.of(values)) for rule in rules]
 
-    def fill(ys: list, *blocks: Any) -> None:
-        block, values = _apart(g, blocks, ys[-1])  # the last that is written
+    def fill(ys: list, block: Any, *values: Any) -> None:
         for y, rule in zip(ys, rules, strict=True):
-            rule.fill(y, block, *rule.of(values))
+            rule.fill(block, *rule.of(values), out=y)
 
-    few = not isinstance(g, LazyCotangent)
-    computed = piecewise(fn, (*_parts(once), *saved), {}, fill, few=few)
+    computed = piecewise(fn, (once, *saved), {}, fill)
     if once is g:
         return computed
     return [c if c.shape == g.shape else np.broadcast_to(c, g.shape) for c in computed]
+
+
+def _of_lazy(rules: list[BlockRule], g: LazyCotangent, saved: list) -> list | None:
+    """The same in the blocks in which g is computed; None where these arrays cannot be cut so."""
+    arrays = [*_arrays_of(g, *saved).values()]
+    cut = cut_of(None, arrays, g.size, 0, helped=True)
+    if cut is None or not all(rule.keeps_dtype(g, saved, cut) for rule in rules):
+        return None
+    names = [*[object() for _ in rules[1:]], g.name]  # the last is written over g
+    calls = [rule.call(g, saved, y) for rule, y in zip(rules, names, strict=True)]
+    return _computed(names, [*g.calls, *calls], cut, g.dtype)
 
 
 def _without_repeats(g: Any, saved: Sequence, scaled: bool) -> Any:
