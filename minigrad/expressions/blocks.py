@@ -87,6 +87,7 @@ class Calls:
         slots, (n, *row) = self.slots.copy(), shape
         for value, slot in self.outer.items():
             slots[slot] = arrays[value]
+        cut = {k for k, x in enumerate(slots) if isinstance(x, np.ndarray) and x.shape[:1] == (n,)}
 
         def work(piece: slice) -> None:
             try:
@@ -94,7 +95,7 @@ class Calls:
             except IndexError:
                 full, line = (step, *row), (step, *[1] * len(row))
                 own = {k: np.empty(line if a else full, dt) for k, (dt, a) in self.blocks.items()}
-            here = [x[piece] if type(x) is np.ndarray and x.shape[:1] == (n,) else x for x in slots]
+            here = [x[piece] if k in cut else x for k, x in enumerate(slots)]
             for slot, block in own.items():
                 here[slot] = block[: piece.stop - piece.start]
             for function, read, target in self.calls:

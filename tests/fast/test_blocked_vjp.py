@@ -102,6 +102,14 @@ def test_a_rule_reads_what_it_names_in_any_order(rule, small):
     assert same(found, op.rules["a"].apply({"a": a, "b": b, "y": a + b, "g": g}))
 
 
+def test_a_deferred_rule_may_ask_for_the_array_module(small):
+    op = Primitive(np.add, "an_op", ["a", "b"], kind="elementwise")
+    op.vjp("a")(lambda xp, g, b: g * xp.sin(b))
+    a, b, g = rng.standard_normal((3, 20, 30))
+    node = op(mg.tensor(a, requires_grad=True), b).node
+    assert same(deferred(node, g)[0].materialise(), g * np.sin(b))
+
+
 def test_a_sum_of_lazy_cotangents_is_added_in_the_order_of_arrival(small):
     like = np.empty((7, 40))
     (a, first), (b, second), (c, third) = (deferred_product(like) for _ in range(3))
