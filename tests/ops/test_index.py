@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import minigrad as mg
+from minigrad.engine.registry import op
 from minigrad.testing import gradcheck, gradgradcheck
 
 few = settings(max_examples=60)
@@ -123,6 +124,12 @@ def test_sequences_and_single_values_in_the_index(key):
 def test_what_reads_nothing_by_an_index_beyond_the_end_has_a_gradient_of_zeros(key):
     x = mg.ones((2, 3), requires_grad=True)
     assert mg.grad(x[key].sum(), x).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 2), (4, 1), (4, 3)])
+def test_values_that_do_not_fit_the_index_are_not_added(shape):
+    with pytest.raises(ValueError, match="values .* do not fit"):
+        op.getitem_dx.reference(np.ones(shape), index=(slice(None), [2, 2]), shape=(4, 3))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, "bfloat16"])

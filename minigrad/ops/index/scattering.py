@@ -88,7 +88,7 @@ def add_at(g: Any, key: Any, shape: tuple) -> Any:
 
 def _add(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     places = np.arange(prod(shape)).reshape(shape)[key]  # the number of the element for each value
-    if places.shape != g.shape:
+    if places.shape != g.shape:  # NumPy 2.4 crashes in np.add.at(y, key, g) with more axes of g
         raise ValueError(f"values {g.shape} do not fit x[index], which has shape {places.shape}")
     y = np.zeros(prod(shape), g.dtype)
     np.add.at(y, places.ravel(), g.ravel())  # one after the other
