@@ -2,8 +2,8 @@
 
 The page that it names at the end opens in a browser as it is; only its search needs a server.
 
-The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, the tutorials' notebooks as they
-were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`); here they are
+The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, docs/design/*.md, the tutorials'
+notebooks as they were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`); here they are
 brought together, links made to fit, and a page made for each room of the package. A link that leads
 nowhere ends it with an error.
 """
@@ -91,6 +91,11 @@ def gather(pages: Path) -> list:
     for page in sorted((ROOT / "docs").glob("*.md")):
         text = _links(page.read_text(encoding="utf-8"), page.parent)
         (pages / page.name).write_text(text, encoding="utf-8")
+    (pages / "design").mkdir()
+    designs = sorted((ROOT / "docs" / "design").glob("*.md"))
+    for page in designs:
+        text = _links(page.read_text(encoding="utf-8"), page.parent, "design")
+        (pages / "design" / page.name).write_text(text, encoding="utf-8")
     programs = shutil.ignore_patterns("*.py", "__pycache__")  # else each would be a page
     shutil.copytree(ROOT / "docs" / "pictures", pages / "pictures", ignore=programs)
     (pages / "tutorials").mkdir()
@@ -111,7 +116,7 @@ def gather(pages: Path) -> list:
         {"Tutorials": ["tutorials/README.md", *[f"tutorials/{n.name}" for n in notebooks]]},
         {"Guides": guides},
         {"Reference": [{title: f"api/{name}.md"} for name, (title, _) in ROOMS.items()]},
-        {"Architecture": "architecture.md"},
+        {"Architecture": ["architecture.md", *[f"design/{page.name}" for page in designs]]},
         {"Changes": "changelog.md"},
     ]
 
@@ -182,10 +187,10 @@ def _as_page(notebook: str) -> str:
     return json.dumps(document, ensure_ascii=False)
 
 
-def _links(text: str, folder: Path) -> str:
+def _links(text: str, folder: Path, place_of_page: str = "") -> str:
     """The text of a page that lies in this folder, its links as the site has them.
 
-    A file that is no page (a source, notes) is named, not linked to.
+    The site keeps the page in the folder place_of_page of its own. A file that is no page (a source, notes) is named, not linked to.
     """
 
     def link(found: re.Match) -> str:
@@ -202,7 +207,7 @@ def _links(text: str, folder: Path) -> str:
             place = file.as_posix()
         else:
             return name
-        return f"[{name}]({place}{mark}{part})"
+        return f"[{name}]({os.path.relpath(place, place_of_page or '.')}{mark}{part})"
 
     return re.sub(r"(?<![\w`])\[([^\]]+)\]\(([^)\s]+)\)", link, text)
 

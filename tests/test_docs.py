@@ -86,7 +86,8 @@ def test_each_name_of_the_package_in_a_page_is_there(page):
 
 @pytest.mark.layer("courtesy")  # to import it is to switch it on
 def test_each_function_that_a_walk_through_the_source_names_is_there():
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    pages = [ROOT / "ARCHITECTURE.md", *(ROOT / "docs" / "design").glob("*.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     named = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", text)
     assert len(named) > 20
     for module, name in named:
@@ -162,7 +163,8 @@ def test_the_reference_leaves_out_what_only_the_engine_uses(tmp_path):
 def test_the_site_has_a_page_for_every_link(tmp_path):
     pytest.importorskip("yaml")
     runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
-    for page in [*tmp_path.glob("*.md"), tmp_path / "tutorials" / "README.md"]:
+    pages = [*tmp_path.glob("*.md"), *tmp_path.glob("design/*.md")]
+    for page in [*pages, tmp_path / "tutorials" / "README.md"]:
         text = re.sub(r"`[^`\n]*`|```.*?```", "code", page.read_text("utf-8"), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", text):
             assert ":" in target or (page.parent / target).is_file(), (page.name, target)
