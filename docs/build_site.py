@@ -3,9 +3,9 @@
 The page that it names at the end opens in a browser as it is; only its search needs a server.
 
 The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, docs/design/*.md, the tutorials'
-notebooks as they were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`); here they are
-brought together, links made to fit, and a page made for each room of the package. A link that leads
-nowhere ends it with an error.
+notebooks as they were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`);
+here they are brought together, links made to fit, and a page made for each room of the package. A
+link that leads nowhere ends it with an error.
 """
 
 import json
@@ -190,7 +190,8 @@ def _as_page(notebook: str) -> str:
 def _links(text: str, folder: Path, place_of_page: str = "") -> str:
     """The text of a page that lies in this folder, its links as the site has them.
 
-    The site keeps the page in the folder place_of_page of its own. A file that is no page (a source, notes) is named, not linked to.
+    The site keeps the page in its folder place_of_page. A file that is no page (a source, notes)
+    is named, not linked to.
     """
 
     def link(found: re.Match) -> str:

@@ -2,7 +2,7 @@
 
 A key (the index in x[key]) is turned into one flat row number for each value read; then values
 with the same number are added up. No loop over elements, and not `np.add.at` on rows either.
-The quickest of five ways are taken (benchmarks/NOTES.md): np.add.at on flat places for single
+The quickest of five ways are taken (benchmarks/lab/NOTES.md): np.add.at on flat places for single
 numbers, a sparse product for rows.
 """
 
