@@ -36,7 +36,7 @@ FONTS = """math {
 """
 # The pages of docs/ in the order of a first reading; what is not named here follows.
 GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewer", "compiled",
-          "gpu", "distributed", "comparison", "ops"]  # fmt: skip
+          "gpu", "distributed", "comparison", "features", "settings", "ops"]  # fmt: skip
 # page: (title, rooms). A room is a module, or a package with all its modules. A page shows what
 # users reach: the names of the namespaces below.
 ROOMS = {
