@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from minigrad import layers
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -42,3 +44,8 @@ def test_the_test_command_is_the_one_that_make_and_ci_run():
     assert f"\n{COMMAND}\n" in README
     assert f"\n{COMMAND}\n" in (ROOT / ".ci" / "run").read_text()
     assert f"\n\t$(PY) {COMMAND.removeprefix('python ')}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_the_reading_order_is_the_engine_s():
+    [order] = re.findall(r"in this order: (.*?)\.\n", README)
+    assert re.findall(r"`(\w+)`", order) == list(layers.READING)
