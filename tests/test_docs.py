@@ -19,6 +19,7 @@ import minigrad
 import minigrad.testing.samples  # registers the specs
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op
+from minigrad.testing.checks import CHECKS
 from minigrad.testing.spec import specs
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +72,12 @@ def test_the_examples_in_docstrings_run_as_they_stand():
                 assert done.failed == 0, name
                 attempted += done.attempted
     assert attempted > 10
+
+
+def test_the_page_of_gradcheck_lists_every_check():
+    page = (ROOT / "docs" / "gradcheck.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (K\d+) \| (.+) \|$", page)
+    assert rows == [(check.id, check.title) for check in CHECKS]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "tutorials/README.md", "docs"])
