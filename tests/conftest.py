@@ -31,6 +31,9 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", 'layer(name): a test of "fast" or "courtesy", skipped by --plain'
     )
+    config.addinivalue_line(
+        "markers", "promise(text, ...): what a module of tests keeps: docs/design/promises.md"
+    )
 
 
 def pytest_cmdline_main(config):

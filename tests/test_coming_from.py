@@ -9,6 +9,10 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "examples for those who come from PyTorch, JAX or NumPy run; what is said of PyTorch is so"
+)
+
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
 ROWS = [[3.0, 1.0, 2.0], [4.0, 9.0, 7.0]]
 # the call in both, and what gives PyTorch's result here

@@ -22,6 +22,11 @@ from minigrad.engine.registry import op
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.spec import specs
 
+pytestmark = pytest.mark.promise(
+    "an installed package has all that it reads; examples in docstrings run; the site has a "
+    "page for each link"
+)
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -72,6 +77,12 @@ def test_the_examples_in_docstrings_run_as_they_stand():
                 assert done.failed == 0, name
                 attempted += done.attempted
     assert attempted > 10
+
+
+def test_the_page_of_promises_is_what_the_tests_say():
+    page = runpy.run_path(str(ROOT / "docs" / "make_promises.py"))["page"]()
+    written = (ROOT / "docs" / "design" / "promises.md").read_text(encoding="utf-8")
+    assert page == written, "run: python docs/make_promises.py"
 
 
 def test_the_page_of_gradcheck_lists_every_check():

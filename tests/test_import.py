@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.promise("`import minigrad` leaves heavy packages for their first use")
+
 HEAVY = "scipy numba rich threadpoolctl cupy asyncio opt_einsum importlib.metadata multiprocessing"
 
 

@@ -5,7 +5,14 @@ import pkgutil
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import minigrad as mg
+
+pytestmark = pytest.mark.promise(
+    "an installed package has all that it reads; examples in docstrings run; the site has a "
+    "page for each link"
+)
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][

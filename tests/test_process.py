@@ -13,6 +13,10 @@ import pytest
 import minigrad as mg
 from minigrad.backends.optional import optional
 
+pytestmark = pytest.mark.promise(
+    "imported and at work, minigrad changes nothing that the process owns"
+)
+
 STATE = """
 import builtins, copyreg, ctypes, decimal, faulthandler, gc, json, locale, logging, os, random
 import signal, sys, threading, tracemalloc, warnings

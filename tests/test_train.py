@@ -13,6 +13,8 @@ import pytest
 import minigrad as mg
 from minigrad import data, nn, optim, train
 
+pytestmark = pytest.mark.promise("two runs of one seed, and a resumed run, are equal bit for bit")
+
 
 def parts(seed=0, **options):
     """(trainer, training loader, validation loader) of a small net on some digits."""

@@ -10,6 +10,10 @@ import minigrad as mg
 from minigrad.amp import GradScaler
 from minigrad.data import load_digits
 
+pytestmark = pytest.mark.promise(
+    "autocast: policy, recorded casts, backward in the forward's dtypes"
+)
+
 
 def one_parameter(value=1.0, **options):
     p = mg.tensor([value], dtype="float32", requires_grad=True)

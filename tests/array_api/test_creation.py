@@ -9,7 +9,10 @@ import minigrad as mg
 import minigrad.array_api as xp
 from tests.array_api.oracle import ALL, BITS, INEXACT, NUMERIC, WHOLE, arrays, compare, few
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("the array API standard"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 @pytest.mark.parametrize("dtype", [None, *NUMERIC])

@@ -26,7 +26,10 @@ from tests.array_api.oracle import (
     to_tensors,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("the array API standard"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 OPERATORS = {
     "add": NUMERIC, "sub": NUMERIC, "mul": NUMERIC, "truediv": INEXACT, "floordiv": REAL,

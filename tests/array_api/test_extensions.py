@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 import minigrad.array_api as xp
 from tests.array_api.oracle import COMPLEX, INEXACT, compare, few
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("the array API standard"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 def matrices(dtypes, m, n):

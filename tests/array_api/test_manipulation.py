@@ -22,7 +22,10 @@ from tests.array_api.oracle import (
     to_tensors,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("the array API standard"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 @given(st.data())

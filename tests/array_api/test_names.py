@@ -12,6 +12,8 @@ import minigrad as mg
 import minigrad.array_api as xp
 from tests.array_api.oracle import ALL, ONE, TWO, few
 
+pytestmark = pytest.mark.promise("the array API standard")
+
 # what is neither of one nor of two arrays, element by element
 SIGNATURES = """
 arange(start, /, stop=None, step=1, *, dtype=None, device=None)

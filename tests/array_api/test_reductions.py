@@ -22,7 +22,10 @@ from tests.array_api.oracle import (
     shapes,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("the array API standard"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,11 @@ from minigrad.custom.variants import listed
 from minigrad.engine.registry import op as registry
 from minigrad.ops import normal
 
+pytestmark = pytest.mark.promise(
+    "blocks give what one piece gives; gelu's last digits; depthwise equals dense, as "
+    "products with banded matrices too"
+)
+
 rng = np.random.default_rng(0)
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad.backends.caches import Cache, cached
 
+pytestmark = pytest.mark.promise("caches are bounded, counted, listed; clearing changes no result")
+
 
 def test_the_entry_used_longest_ago_goes_first():
     cache = Cache("of a test", max_entries=2)

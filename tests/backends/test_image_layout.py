@@ -12,6 +12,10 @@ import minigrad.nn.functional as F
 from minigrad.backends import blas
 from minigrad.backends.image_layout import alike, in_rows, lies_places_first, places_first, turned
 
+pytestmark = pytest.mark.promise(
+    "images in memory order HWNC: the same results as in NCHW, and the order is passed on"
+)
+
 
 def rand(*shape, seed=0, dtype: Any = np.float32):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

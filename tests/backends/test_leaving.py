@@ -9,6 +9,11 @@ import pytest
 import minigrad
 from minigrad.backends.leaving import contextmanager, ended_by, left_always
 
+pytestmark = pytest.mark.promise(
+    "Ctrl-C, before whichever instruction it comes, leaves no mode, level, setting or "
+    "listener on, no lock held, no model half put back"
+)
+
 
 class Block:
     """Notes what it is called for."""

@@ -12,6 +12,10 @@ import pytest
 import minigrad as mg
 from minigrad.backends import pool
 
+pytestmark = pytest.mark.promise(
+    "shared work: all of it, errors arrive, no bit depends on the number of threads"
+)
+
 
 @pytest.fixture(autouse=True)
 def four_threads():

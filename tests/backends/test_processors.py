@@ -13,6 +13,10 @@ from minigrad.backends import pool
 from minigrad.backends.processors import queued
 from tests.backends.test_pool import in_python
 
+pytestmark = pytest.mark.promise(
+    "with mg.accelerate threads that share work run on processors of their own, and only meanwhile"
+)
+
 if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
     pytest.skip("needs Linux and two processors", allow_module_level=True)
 

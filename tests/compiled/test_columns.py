@@ -7,6 +7,11 @@ import minigrad as mg
 from minigrad.ops import windows as plain
 from minigrad.ops.windows import windows
 
+pytestmark = pytest.mark.promise(
+    "compiled pools, depthwise convolution, columns and folds are the ops', with ties, NaN "
+    "and odd windows"
+)
+
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 compiled = pytest.importorskip("minigrad.compiled.columns")
 

@@ -10,6 +10,11 @@ from minigrad.engine.registry import op
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.promise(
+    "compiled pools, depthwise convolution, columns and folds are the ops', with ties, NaN "
+    "and odd windows"
+)
+
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 compiled = pytest.importorskip("minigrad.compiled.depthwise")
 

@@ -6,6 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.promise(
+    "exp, log, tanh, Φ in loops are within a few units in the last place"
+)
+
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
 functions = pytest.importorskip("minigrad.compiled.functions")
 kernel_of = pytest.importorskip("minigrad.compiled.jit").kernel_of

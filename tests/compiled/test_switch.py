@@ -12,6 +12,11 @@ from minigrad.backends.optional import optional
 from minigrad.engine.registry import op
 from tests.modes.test_interrupts import interrupted
 
+pytestmark = pytest.mark.promise(
+    "compiled loops give NumPy's numbers, NaN where NumPy has it, the same bits for any "
+    "number of threads; off, every op has its own forward again"
+)
+
 needs_numba = pytest.mark.skipif(
     optional("numba") is None, reason="mg.accelerate compiles with numba"
 )

@@ -13,6 +13,10 @@ from minigrad import nn
 from minigrad.backends.device import DeviceError, ErrorAbout, OperandError
 from minigrad.nn.state import PathError
 
+pytestmark = pytest.mark.promise(
+    "every error of the engine holds what it speaks of, also when it comes from another process"
+)
+
 
 def leaf(*shape, dtype="float64"):
     return mg.tensor(np.ones(shape, dtype), requires_grad=True)

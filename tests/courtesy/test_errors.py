@@ -10,6 +10,10 @@ import minigrad as mg
 from minigrad.testing import gradcheck, samples
 from minigrad.testing.spec import specs
 
+pytestmark = pytest.mark.promise(
+    "an error shows the call, of an op or of a function made of ops, and stays of its class"
+)
+
 X = mg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 

@@ -11,6 +11,10 @@ import pytest
 import minigrad as mg
 from minigrad import data, nn, optim
 
+pytestmark = pytest.mark.promise(
+    "bad input names function, argument and rule; beginner errors name the fix"
+)
+
 X = mg.tensor([1.0, 2.0, 3.0])
 P = mg.ones(2, requires_grad=True)
 

@@ -8,6 +8,8 @@ import pytest
 import minigrad as mg
 from minigrad.errors import DeterminismError
 
+pytestmark = pytest.mark.promise("results repeat; on a GPU an ordered form or an error")
+
 
 @pytest.fixture(params=["stand-in", "gpu"])
 def device(request):

@@ -17,6 +17,10 @@ from minigrad.instrument.chrome import write_chrome
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import DeviceEvent, Event
 
+pytestmark = pytest.mark.promise(
+    "device times are shown next to the host's; NVTX ranges open and close in pairs"
+)
+
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads(
     resources.files("minigrad.instrument").joinpath("events.schema.json").read_text()

@@ -8,6 +8,10 @@ from minigrad.backends import random
 from minigrad.backends.philox import DeviceGenerator
 from minigrad.engine.registry import op
 
+pytestmark = pytest.mark.promise(
+    "kernels of dropout and pooling give the op's numbers, on a GPU and compiled for the host"
+)
+
 on_both = pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
 DTYPES = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 FORMS = [  # (shape, axes that share a draw)

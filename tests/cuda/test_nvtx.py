@@ -8,6 +8,10 @@ import pytest
 import minigrad as mg
 from minigrad.engine import events, modes
 
+pytestmark = pytest.mark.promise(
+    "device times are shown next to the host's; NVTX ranges open and close in pairs"
+)
+
 
 @pytest.fixture
 def nvtx(fake):

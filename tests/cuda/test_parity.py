@@ -7,6 +7,11 @@ from minigrad.testing.case import Context
 from minigrad.testing.checks.device import k14
 from minigrad.testing.spec import specs
 
+pytestmark = pytest.mark.promise(
+    "every op, and control flow and solvers in transforms, gives on a device what it gives on"
+    " the host; a training step copies nothing (K14)"
+)
+
 run.load_samples()
 CONTEXT = Context("fast", 0)
 NAMES = [name for name in run.op_names() if name in specs]

@@ -10,6 +10,10 @@ from minigrad.engine.registry import op
 from minigrad.on_gpu import pooling_rows
 from minigrad.ops.windows import Windows, windows
 
+pytestmark = pytest.mark.promise(
+    "kernels of dropout and pooling give the op's numbers, on a GPU and compiled for the host"
+)
+
 on_both = pytest.mark.parametrize("kernels", ["stand-in", "gpu"], indirect=True)
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-6, "float64": 1e-14}

@@ -9,6 +9,11 @@ from small_models import Attention
 import minigrad as mg
 from minigrad import nn, optim
 
+pytestmark = pytest.mark.promise(
+    "every op, and control flow and solvers in transforms, gives on a device what it gives on"
+    " the host; a training step copies nothing (K14)"
+)
+
 
 def copied():
     """What the engine has counted, and what the stand-in itself saw: bool(x), float(x) …"""

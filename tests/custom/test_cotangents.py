@@ -8,6 +8,10 @@ from minigrad import func
 from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import op as registry
 
+pytestmark = pytest.mark.promise(
+    "what a user's backward, rule, jvp or hook is handed cannot be changed under others' feet"
+)
+
 WRITES = {
     "g *= 2": lambda g: g.__imul__(2.0),
     "g += g": lambda g: g.__iadd__(g),

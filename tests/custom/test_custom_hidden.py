@@ -11,6 +11,11 @@ from minigrad import func
 from minigrad.engine.errors import RuleError
 from minigrad.testing import gradgradcheck
 
+pytestmark = pytest.mark.promise(
+    "a Function is an op like any other; a fast call gives what the doorway gives; what "
+    "cannot be differentiated again raises, also where no graph shows it"
+)
+
 LEFT = {}
 
 

@@ -13,6 +13,8 @@ from minigrad.engine.registry import op as registry
 from minigrad.errors import ImplementationError
 from minigrad.testing import gradcheck
 
+pytestmark = pytest.mark.promise("a missing implementation or rule is an error, never a zero")
+
 
 @pytest.fixture
 def scaled():

@@ -6,7 +6,13 @@ import pytest
 import minigrad as mg
 from minigrad.engine.errors import RuleError
 
-pytestmark = pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning")
+pytestmark = [
+    pytest.mark.promise(
+        "a Function's forward that vmap runs for each example saves for each; an attribute of ctx"
+        " that differs is refused"
+    ),
+    pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning"),
+]
 X = np.array([[0.1, 0.5], [0.9, -1.0], [-0.3, 2.0]])
 
 

@@ -12,6 +12,11 @@ from minigrad.engine.registry import op as registry
 from minigrad.engine.rule import BEHIND
 from minigrad.testing import gradgradcheck
 
+pytestmark = pytest.mark.promise(
+    "a Function is an op like any other; a fast call gives what the doorway gives; what "
+    "cannot be differentiated again raises, also where no graph shows it"
+)
+
 WINDOW = np.array([0.25, 0.5, 0.25])
 LEFT = {}
 NAME = "reads_something_else"

@@ -18,6 +18,11 @@ import pytest
 import minigrad as mg
 from minigrad import data
 
+pytestmark = pytest.mark.promise(
+    "batches depend on the seed, not on the workers; a worker that dies is reported, wherever"
+    " it was"
+)
+
 KINDS = ["thread", "process"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
 

@@ -7,6 +7,10 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.distributed import SyncBatchNorm
 
+pytestmark = pytest.mark.promise(
+    "SyncBatchNorm on batches of different sizes is batch norm of the joined batch, to second order"
+)
+
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_it_is_batch_norm_of_the_joined_batch(right, ranks):

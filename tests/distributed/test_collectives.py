@@ -8,6 +8,8 @@ from minigrad import distributed
 from minigrad.distributed import collectives, transport, watchdog
 from minigrad.distributed import ranks as worlds
 
+pytestmark = pytest.mark.promise("collectives have their transposes as derivatives")
+
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_collectives_agree_with_numpy_and_their_derivatives_with_differences(right, ranks):

@@ -10,6 +10,10 @@ from minigrad.distributed import buckets
 from minigrad.errors import HookError
 from minigrad.modes import hooks
 
+pytestmark = pytest.mark.promise(
+    "data-parallel gradients are those of the joined batch, the same bits on all ranks"
+)
+
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_gradients_are_those_of_the_joined_batch_and_the_same_bits_on_all_ranks(right, ranks):

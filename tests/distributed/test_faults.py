@@ -9,6 +9,11 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "a rank that dies, raises, hangs or differs ends the job in time, with the cause named; "
+    "no half checkpoint"
+)
+
 BOUND = 30
 
 

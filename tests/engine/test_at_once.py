@@ -18,6 +18,11 @@ from minigrad.engine.registry import Registry
 from minigrad.instrument.memory import PeakMemory
 from minigrad.modes import hooks
 
+pytestmark = pytest.mark.promise(
+    "threads at once get the bits that each would get alone, in every engine, mode and "
+    "transform; what all of them count is exact"
+)
+
 THREADS = 6
 
 

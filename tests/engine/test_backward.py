@@ -9,6 +9,11 @@ import pytest
 import minigrad as mg
 from minigrad.engine.primitive import Primitive
 
+pytestmark = pytest.mark.promise(
+    "gradients never share memory; saved arrays go as nodes finish; a second backward says so",
+    "a graph leaves no reference cycle",
+)
+
 
 def leaf(values, **options):
     return mg.tensor(values, requires_grad=True, **options)

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.promise("any depth, any width, no recursion")
+
 DEEP = """
 import gc, sys, time
 import numpy as np

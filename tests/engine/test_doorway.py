@@ -10,6 +10,8 @@ import minigrad as mg
 from minigrad import func
 from minigrad.engine.primitive import Primitive
 
+pytestmark = pytest.mark.promise("`x * y` is two calls from NumPy; only what rules name is saved")
+
 
 def leaf(*shape, dtype=np.float64):
     return mg.tensor(np.ones(shape), dtype=dtype, requires_grad=True)

@@ -9,6 +9,11 @@ import minigrad as mg
 from minigrad.errors import HookError
 from minigrad.modes import hooks
 
+pytestmark = pytest.mark.promise(
+    "a store of gradients adds, copies and detaches; a call's own hook hears each leaf's "
+    "gradient in every engine"
+)
+
 ENGINES = {
     "serial": {"engine": "serial"},
     "parallel": {"engine": "parallel", "workers": 2, "min_work": 0},

@@ -11,6 +11,8 @@ from minigrad.engine.plan import Plans
 from minigrad.engine.primitive import Primitive
 from minigrad.testing import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.promise("a plan is its rules, applied by name")
+
 
 def planned(op, *args, **params):
     return op(*args, **params).node

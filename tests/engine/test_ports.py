@@ -4,9 +4,12 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 
 import minigrad as mg
 from minigrad.engine.primitive import Primitive
+
+pytestmark = pytest.mark.promise("an output is one vertex of the graph, also in double backward")
 
 
 def matrix():

@@ -16,6 +16,10 @@ from minigrad import func
 from minigrad.backends import threads
 from minigrad.engine import modes
 
+pytestmark = pytest.mark.promise(
+    "backwards nest to any depth; errors, modes, listeners and Ctrl-C as in one thread"
+)
+
 DEEP = 400  # levels; about ten of Python's frames each, so far beyond its limit of 1,000
 
 

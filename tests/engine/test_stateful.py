@@ -8,6 +8,7 @@ import gc
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,6 +18,8 @@ from minigrad.engine import graph, modes
 from minigrad.engine.errors import GraphReleasedError, InPlaceError
 from minigrad.engine.primitive import Primitive
 from minigrad.modes import hooks
+
+pytestmark = pytest.mark.promise("random programs agree with a slow oracle")
 
 SIZE, LEAVES = 2, 3  # elements of every tensor, leaves of every program
 ALL = SIZE * LEAVES

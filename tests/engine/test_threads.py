@@ -8,6 +8,10 @@ import pytest
 import minigrad as mg
 from minigrad.errors import GraphInUseError
 
+pytestmark = pytest.mark.promise(
+    "two threads lose no update; two backwards on one graph are one error"
+)
+
 
 def in_threads(count, work):
     """Run work(i) in threads that start together; the exceptions they raised."""

@@ -18,6 +18,8 @@ from minigrad.expressions.trace import InFull, NotFusible, require_lines_of, tra
 from minigrad.fusion.launch import Kernel, _prepared, kind_of
 from minigrad.on_gpu import rows
 
+pytestmark = pytest.mark.promise("all CUDA sources compile without a GPU")
+
 spec = importlib.util.spec_from_file_location(
     "nvrtc", pathlib.Path(__file__).parent / "nvrtc.py"
 )  # the tests are no package

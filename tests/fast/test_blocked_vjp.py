@@ -13,6 +13,11 @@ from minigrad.engine.registry import op as registry
 from minigrad.fast.blocked_vjp import MOST, BlockedVjp, LazyCotangent
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
+pytestmark = pytest.mark.promise(
+    "those deferred to the node that they go to are the bits of those computed at once, in "
+    "all engines"
+)
+
 rng = np.random.default_rng(0)
 
 

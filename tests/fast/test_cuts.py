@@ -13,6 +13,10 @@ from minigrad.fast import blocked
 from minigrad.fast.blocked import in_blocks, piecewise
 from tests.fast.large_arrays import let_blocks_take
 
+pytestmark = pytest.mark.promise(
+    "elementwise ops and their rules in blocks give the bits of one piece"
+)
+
 FUNCTIONS = [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.arctan2, np.less]
 
 

@@ -11,6 +11,11 @@ from minigrad.engine.registry import op as registry
 from minigrad.fast.blocked import piecewise
 from tests.fast.large_arrays import ELEMENTWISE, enlarged_sample
 
+pytestmark = pytest.mark.promise(
+    "elementwise ops and their rules in blocks give the bits of one piece",
+    "large contributions are computed in blocks, with the same bits",
+)
+
 rng = np.random.default_rng(0)
 
 

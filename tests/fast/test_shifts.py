@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from minigrad.fast.shifts import Shifts
 from minigrad.ops.windows import Windows, padded
 
+pytestmark = pytest.mark.promise("one position of all windows as a shifted copy, and its transpose")
+
 
 @st.composite
 def windows_on_an_image(draw):

@@ -10,6 +10,11 @@ from minigrad.backends import blas
 from minigrad.fast import small_products
 from minigrad.fast.small_products import SHORT, blocks_for, multiplier, multiply, product_steps
 
+pytestmark = pytest.mark.promise(
+    "products in blocks, and Winograd's transforms as products, are what the whole product "
+    "and the sums are"
+)
+
 
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch):

@@ -13,9 +13,20 @@ import pytest
 
 HERE = Path(__file__).parent
 TOP = HERE.parent.parent
-pytestmark = pytest.mark.skipif(
-    not os.path.exists("/proc/self/statm"), reason="signals, limits and forks of Linux"
-)
+pytestmark = [
+    pytest.mark.promise(
+        "kill -9 or Ctrl-C, at any moment of a save, checkpoint, log, dump, drawing, report or "
+        "export: the old file or the new one, whole; the next write removes what a kill left",
+        "a disk that is full after any number of bytes: one error, the old file, nothing left over",
+        "memory that ends in a forward, backward, save or load: MemoryError, files and gradients "
+        "whole or untouched, the next run's bits right",
+        "a fork at any call of the user's code: parent and child have the right bits, or the "
+        "child an error that says why",
+    ),
+    pytest.mark.skipif(
+        not os.path.exists("/proc/self/statm"), reason="signals, limits and forks of Linux"
+    ),
+]
 FILES = ["npz", "safetensors", "checkpoint", "log", "graph", "drawing", "report", "trace"]
 
 

@@ -11,6 +11,11 @@ import pytest
 import minigrad as mg
 from minigrad.engine import events, modes
 
+pytestmark = pytest.mark.promise(
+    "whatever of the user's code raises, at whichever call, in every engine: gradients are "
+    "whole or untouched, modes, levels and listeners as before, the next run's bits right"
+)
+
 ENGINES = {
     "serial": {"engine": "serial"},
     "parallel": {"engine": "parallel", "workers": 2, "min_work": 0},

@@ -5,6 +5,8 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise("transforms take trees, aux, argnums; the numbers of torch.func")
+
 torch = pytest.importorskip("torch")
 F, G = mg.func, torch.func
 rng = np.random.default_rng(0)

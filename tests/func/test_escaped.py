@@ -11,6 +11,10 @@ from minigrad import func
 from minigrad.errors import TransformError
 from minigrad.func import levels
 
+pytestmark = pytest.mark.promise(
+    "a tensor kept beyond the run of the transform that made it is refused, with what to do"
+)
+
 
 def kept(transform):
     """What a function has put into a list while it was transformed."""

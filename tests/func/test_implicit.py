@@ -7,6 +7,8 @@ import minigrad as mg
 from minigrad.errors import ConvergenceError, TransformError
 from minigrad.func import fixed_point, grad, hessian, hvp, jacfwd, jacrev, jvp, root, solvers, vmap
 
+pytestmark = pytest.mark.promise("implicit gradients do not depend on the solver")
+
 rng = np.random.default_rng(0)
 M, B = mg.tensor(rng.normal(size=(4, 4)) * 0.25), mg.tensor(rng.normal(size=4))
 linear = pytest.mark.parametrize("linear", ["dense", "gmres"])

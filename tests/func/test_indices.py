@@ -7,6 +7,10 @@ import minigrad as mg
 from minigrad.errors import TransformError
 from minigrad.func import grad, hessian, jvp, vmap
 
+pytestmark = pytest.mark.promise(
+    "vmap: x[i], x[i] = v and x[mask] = v with an index of its own for each example"
+)
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3, 4, 5, 2))
 ONE, OTHER = np.array([1, -1, 3]), np.array([0, 4, -5])

@@ -11,6 +11,8 @@ from minigrad import nn
 from minigrad.errors import TransformError
 from minigrad.func import functional_call, grad, hessian, per_sample_grad, stack_module_state, vmap
 
+pytestmark = pytest.mark.promise("a module is as before after functional_call")
+
 
 class Tied(nn.Module):
     """Two layers that share their weight, with a buffer."""

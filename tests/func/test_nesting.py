@@ -9,6 +9,8 @@ import minigrad as mg
 from minigrad.engine import modes
 from minigrad.func import grad, jvp, vjp, vmap
 
+pytestmark = pytest.mark.promise("transforms nest in any order")
+
 rng = np.random.default_rng(0)
 MATRIX = rng.normal(size=(3, 3))
 

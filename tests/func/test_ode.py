@@ -8,6 +8,10 @@ from minigrad.errors import ConvergenceError, TransformError
 from minigrad.func import grad, odeint, vmap
 from minigrad.testing import gradcheck
 
+pytestmark = pytest.mark.promise(
+    "densities are SciPy's; an equation's solution is differentiable in all it depends on"
+)
+
 T = np.array([0.0, 0.5, 1.2])
 
 

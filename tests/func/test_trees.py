@@ -28,6 +28,8 @@ from minigrad.func import (
 )  # fmt: skip
 from minigrad.func.tree import leaves, rebuild, tree_map
 
+pytestmark = pytest.mark.promise("transforms take trees, aux, argnums; the numbers of torch.func")
+
 Pair = namedtuple("Pair", "w b")
 
 

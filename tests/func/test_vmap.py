@@ -13,6 +13,8 @@ from minigrad.engine.registry import op as ops
 from minigrad.errors import TransformError
 from minigrad.func import VmapWarning, associative_scan, grad, jacrev, root, vmap
 
+pytestmark = pytest.mark.promise("vmap: axes, random draws, which ops fall back")
+
 # Registered ops that vmap runs one example at a time. This list may only become shorter.
 ONE_BY_ONE = {
     "argwhere",  # the number of results differs from example to example

@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad.expressions.trace import NotFusible, trace
 
+pytestmark = pytest.mark.promise(
+    "a fused function gives what the function gives, with derivatives of every order, also "
+    "when what it reads from outside changes"
+)
+
 
 def gelu_tanh(x):
     return mg.gelu(x) * mg.tanh(x) + x / 2

@@ -5,6 +5,11 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "a fused function gives what the function gives, with derivatives of every order, also "
+    "when what it reads from outside changes"
+)
+
 X = np.linspace(0.5, 2.0, 4)
 scale = 1.0
 

@@ -9,6 +9,8 @@ from minigrad.instrument import formats
 from minigrad.instrument.chrome import write_chrome
 from minigrad.instrument.formats import EventReader, read_graph, write_whole
 
+pytestmark = pytest.mark.promise("files: versioned, bounded, never executed, never half-written")
+
 NODE = {"id": 1, "kind": "leaf", "op": None, "seq": 1, "shape": [], "dtype": "float32", "bytes": 4}
 GRAPH = {
     "format": "minigrad.graph",

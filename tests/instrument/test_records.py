@@ -13,6 +13,8 @@ from minigrad.errors import FormatError
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import Allocation, Event, Mark, Release, Sample
 
+pytestmark = pytest.mark.promise("marks, stacks, schedules; a log cut anywhere is read")
+
 SCHEMA = json.loads(
     resources.files("minigrad.instrument").joinpath("events.schema.json").read_text()
 )

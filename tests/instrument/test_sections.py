@@ -10,6 +10,10 @@ from minigrad.custom.function_call import FunctionCall
 from minigrad.engine.primitive import Primitive
 from minigrad.instrument import sections
 
+pytestmark = pytest.mark.promise(
+    "an op's time is split into the engine's sections and the forward; off, nothing of it is there"
+)
+
 
 class Twice(mg.Function):
     @staticmethod

@@ -12,6 +12,10 @@ import pytest
 import minigrad as mg
 from minigrad.instrument import dump_graph, event_log
 
+pytestmark = pytest.mark.promise(
+    "where standard output is closed, full or plain ASCII, a command says so in one line"
+)
+
 if os.name != "posix":
     pytest.skip("the shell's redirections", allow_module_level=True)
 

@@ -9,6 +9,8 @@ import pytest
 
 from minigrad.instrument.writing import GrowingFile, write_whole
 
+pytestmark = pytest.mark.promise("files: versioned, bounded, never executed, never half-written")
+
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and permissions of POSIX")
 
 

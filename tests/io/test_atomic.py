@@ -13,6 +13,8 @@ import pytest
 import minigrad as mg
 from minigrad.io.atomic import replaced_whole
 
+pytestmark = pytest.mark.promise("a save is whole or not at all; hostile files are refused")
+
 FORMATS = [".safetensors", ".npz"]
 posix = pytest.mark.skipif(os.name != "posix", reason="limits, signals and permissions of POSIX")
 

@@ -9,6 +9,11 @@ from hypothesis.extra import numpy as hnp
 import minigrad as mg
 from minigrad import nn, optim
 
+pytestmark = pytest.mark.promise(
+    "a save is whole or not at all; hostile files are refused",
+    "two runs of one seed, and a resumed run, are equal bit for bit",
+)
+
 FORMATS = [".safetensors", ".npz"]
 DTYPES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64".split()
 values = hnp.arrays(st.sampled_from(DTYPES), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise("a save is whole or not at all; hostile files are refused")
+
 FORMATS = [".safetensors", ".npz"]
 
 

@@ -10,6 +10,10 @@ from minigrad import func
 from minigrad.amp import is_autocast_enabled
 from minigrad.engine import modes
 
+pytestmark = pytest.mark.promise(
+    "autocast: policy, recorded casts, backward in the forward's dtypes"
+)
+
 BOTH = pytest.mark.parametrize("dtype", [mg.float16, mg.bfloat16])
 
 

@@ -12,6 +12,11 @@ from minigrad.engine import modes
 from minigrad.engine.errors import InPlaceError
 from minigrad.errors import CheckpointError
 
+pytestmark = pytest.mark.promise(
+    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
+    "when it has what is needed"
+)
+
 checkpoint, checkpoint_sequential = mg.checkpoint, mg.checkpoint_sequential
 set_checkpoint_early_stop = mg.set_checkpoint_early_stop
 

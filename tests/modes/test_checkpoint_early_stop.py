@@ -1,9 +1,15 @@
 """A checkpoint computes again no more than the backward needs."""
 
 import numpy as np
+import pytest
 
 import minigrad as mg
 from minigrad.engine import modes
+
+pytestmark = pytest.mark.promise(
+    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
+    "when it has what is needed"
+)
 
 checkpoint, set_checkpoint_early_stop = mg.checkpoint, mg.set_checkpoint_early_stop
 

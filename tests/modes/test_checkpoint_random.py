@@ -11,6 +11,11 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.backends import random
 
+pytestmark = pytest.mark.promise(
+    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
+    "when it has what is needed"
+)
+
 checkpoint = mg.checkpoint
 
 

@@ -13,6 +13,10 @@ from minigrad.engine import graph, modes
 from minigrad.errors import HookError
 from minigrad.modes import hooks
 
+pytestmark = pytest.mark.promise(
+    "hooks see the total once, in a stated order; the leaf-ready hook fires early"
+)
+
 multi_grad = hooks.register_multi_grad_hook
 
 

@@ -16,6 +16,11 @@ from minigrad.instrument import sampler
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.log_writer import LogWriter
 
+pytestmark = pytest.mark.promise(
+    "Ctrl-C, before whichever instruction it comes, leaves no mode, level, setting or "
+    "listener on, no lock held, no model half put back"
+)
+
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
 

@@ -8,6 +8,8 @@ import minigrad as mg
 from minigrad.engine import modes
 from minigrad.modes.recording import inference_mode, is_inference_mode_enabled
 
+pytestmark = pytest.mark.promise("modes are thread-local and restored")
+
 
 @pytest.fixture
 def x():

@@ -16,6 +16,11 @@ from minigrad.modes.checkpoint import checkpoint
 from minigrad.modes.saved_hooks import save_on_disk, saved_tensors_hooks
 from minigrad.modes.saving import Saver
 
+pytestmark = pytest.mark.promise(
+    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
+    "when it has what is needed"
+)
+
 
 def leaf(values):
     return mg.tensor(values, requires_grad=True)

@@ -14,6 +14,8 @@ from minigrad.engine import modes
 from minigrad.errors import SessionMismatch
 from minigrad.modes import session
 
+pytestmark = pytest.mark.promise("tensors of two sessions do not mix")
+
 
 @pytest.fixture
 def two():

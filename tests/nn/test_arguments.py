@@ -11,6 +11,11 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn
 
+pytestmark = pytest.mark.promise(
+    "a class made or used in a wrong way, a layer given tensors or wrong names, is answered "
+    "with what to do"
+)
+
 X = mg.ones((2, 4))
 
 

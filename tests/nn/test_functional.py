@@ -5,6 +5,8 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise("nn.functional is PyTorch's")
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 F, T = mg.nn.functional, torch.nn.functional
 rng = np.random.default_rng(0)

@@ -7,6 +7,10 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn
 
+pytestmark = pytest.mark.promise(
+    "layers, losses, optimizers and schedules compute as PyTorch's on its weights"
+)
+
 rng = np.random.default_rng(0)
 
 

@@ -6,6 +6,10 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 
+pytestmark = pytest.mark.promise(
+    "layers, losses, optimizers and schedules compute as PyTorch's on its weights"
+)
+
 rng = np.random.default_rng(0)
 X, T, P = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.random((4, 5))
 CLASSES, SIGNS = np.array([0, 4, 2, 2]), np.array([1, -1, 1, -1])

@@ -10,6 +10,10 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn.utils import parametrize
 
+pytestmark = pytest.mark.promise(
+    "computed parameters learn, are saved, copied and removed; pruned ones stay pruned"
+)
+
 X = mg.tensor(np.random.default_rng(0).standard_normal((2, 3)), dtype=mg.float32)
 
 

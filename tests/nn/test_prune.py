@@ -10,6 +10,10 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn.utils import prune
 
+pytestmark = pytest.mark.promise(
+    "computed parameters learn, are saved, copied and removed; pruned ones stay pruned"
+)
+
 rng = np.random.default_rng(0)
 
 

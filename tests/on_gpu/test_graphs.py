@@ -7,6 +7,11 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.errors import TapeError
 
+pytestmark = pytest.mark.promise(
+    "kernels agree with float64; cuDNN and products agree; a captured step gives the eager "
+    "numbers (on a GPU)"
+)
+
 
 def values(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

@@ -11,6 +11,11 @@ import minigrad as mg
 from minigrad.engine.registry import op
 from minigrad.on_gpu import convolution, install
 
+pytestmark = pytest.mark.promise(
+    "kernels agree with float64; cuDNN and products agree; a captured step gives the eager "
+    "numbers (on a GPU)"
+)
+
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 DTYPES = [np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), mg.bfloat16]
 

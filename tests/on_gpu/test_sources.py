@@ -15,6 +15,8 @@ from minigrad.fusion.launch import Kernel
 from minigrad.on_gpu import attention, dropout, losses, norms, pooling, pooling_rows
 from minigrad.ops.windows import windows
 
+pytestmark = pytest.mark.promise("all CUDA sources compile without a GPU")
+
 spec = importlib.util.spec_from_file_location(
     "nvrtc", pathlib.Path(__file__).parents[1] / "expressions" / "nvrtc.py"
 )  # the tests are no package

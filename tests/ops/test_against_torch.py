@@ -15,6 +15,8 @@ from minigrad.tensor_api.derivatives import grad
 from minigrad.tensor_api.tensor import Tensor
 from minigrad.testing.spec import specs
 
+pytestmark = pytest.mark.promise("the same numbers as PyTorch")
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 F = torch.nn.functional
 

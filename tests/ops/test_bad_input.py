@@ -8,6 +8,10 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "bad input names function, argument and rule; beginner errors name the fix"
+)
+
 one = np.ones
 index = np.array([0, 1])
 linalg, fft = mg.linalg, mg.fft

@@ -7,6 +7,10 @@ import minigrad as mg
 from minigrad.engine.registry import op
 from minigrad.ops.elementwise.selection import choose
 
+pytestmark = pytest.mark.promise(
+    "NaNs are the extremum of their slice, window or pair, and share its gradient (K12)"
+)
+
 INF, NAN = np.inf, np.nan
 
 

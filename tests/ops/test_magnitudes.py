@@ -8,6 +8,10 @@ import pytest
 import minigrad as mg
 from minigrad.engine.registry import op
 
+pytestmark = pytest.mark.promise(
+    "nothing on the way to a derivative overflows, vanishes or cancels where the result does not"
+)
+
 
 def slopes(f, *arrays):
     """The gradients of Σ f at these arrays."""

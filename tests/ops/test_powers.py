@@ -36,7 +36,10 @@ POWERS = {
     "float_power": mg.float_power,
     "powm1": lambda a, b: special.powm1(a, b) + 1,
 }
-pytestmark = pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+pytestmark = [
+    pytest.mark.promise("what powers owe at 0, alike in every mode"),
+    pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning"),
+]
 
 
 def leaf(x, dtype=None):

@@ -10,6 +10,10 @@ from minigrad import func, nn
 from minigrad.engine.registry import op
 from minigrad.nn import attention as layers
 
+pytestmark = pytest.mark.promise(
+    "attention as one op (attention/packed.py) gives what the ops it replaces give"
+)
+
 rng = np.random.default_rng(0)
 
 

@@ -6,6 +6,11 @@ import pytest
 import minigrad as mg
 from minigrad.ops.softmax import HIGHEST
 
+pytestmark = pytest.mark.promise(
+    "softmax with and without the maxima of rows; blocks of them and of cross entropy are the"
+    " formulas"
+)
+
 
 def exact(x, axis):
     x = x.astype(np.float64)

@@ -11,6 +11,8 @@ from minigrad.ops import work
 from minigrad.ops.windows import windows
 from minigrad.ops.work import Array, Work, of, of_backward
 
+pytestmark = pytest.mark.promise("every op says how its work is counted; hand counts agree")
+
 
 def array(*shape, dtype="float64"):
     x = np.empty(shape, dtype)

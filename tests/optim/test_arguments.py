@@ -6,6 +6,11 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.errors import StateError
 
+pytestmark = pytest.mark.promise(
+    "a class made or used in a wrong way, a layer given tensors or wrong names, is answered "
+    "with what to do"
+)
+
 P = mg.ones(3, requires_grad=True)
 
 

@@ -10,7 +10,12 @@ from minigrad import optim
 from minigrad.optim import lr_scheduler as ours
 
 # schedules are looked at by themselves here: no optimizer is stepped before
-pytestmark = pytest.mark.filterwarnings("ignore:.*before the first")
+pytestmark = [
+    pytest.mark.promise(
+        "layers, losses, optimizers and schedules compute as PyTorch's on its weights"
+    ),
+    pytest.mark.filterwarnings("ignore:.*before the first"),
+]
 
 CASES = {
     "StepLR": {"step_size": 3, "gamma": 0.5},

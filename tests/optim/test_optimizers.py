@@ -8,6 +8,10 @@ import pytest
 import minigrad as mg
 from minigrad import nn, optim
 
+pytestmark = pytest.mark.promise(
+    "layers, losses, optimizers and schedules compute as PyTorch's on its weights"
+)
+
 SETTINGS = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "weight_decay": 0.2, "maximize": True}),

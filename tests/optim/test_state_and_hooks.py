@@ -10,6 +10,10 @@ import pytest
 import minigrad as mg
 from minigrad import nn, optim
 
+pytestmark = pytest.mark.promise(
+    "a damaged state of an optimizer, a schedule or averages is one clear error and changes nothing"
+)
+
 
 class OwnStep(optim.Optimizer):
     """Momentum as scripts for PyTorch write it: a step of its own, tensors in `state`."""

@@ -18,6 +18,11 @@ from minigrad.parallel import work
 from minigrad.parallel.report import detailed
 from minigrad.parallel.scheduler import Scheduler, Sum
 
+pytestmark = pytest.mark.promise(
+    "the parallel engine gives the serial bits with any number of workers (at one BLAS "
+    "thread) (K13)"
+)
+
 WORKERS = (1, 2, 4, 8, 64)
 AWKWARD = [1e8, 1.0, -1e8, 1e-8]  # their sum depends on the order
 

@@ -11,6 +11,11 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.promise(
+    "a failing, None-giving, forking or interrupted backward ends with the right error, and "
+    "the pool goes on"
+)
+
 BEGIN = """
 import os, signal, sys, threading, time
 import numpy as np

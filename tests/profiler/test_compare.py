@@ -20,6 +20,8 @@ from minigrad_profiler.compare_runs import Bar, Run, Spent, as_it_was, split
 import minigrad as mg
 from minigrad.backends import processors
 
+pytestmark = pytest.mark.promise("compare's bounds, slack and losses agree with each other")
+
 
 def wide_graph(members=4):
     x = mg.tensor(np.ones((8, 16), np.float32))

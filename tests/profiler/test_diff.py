@@ -13,6 +13,8 @@ from minigrad_profiler.diff import Change, _Noise, difference
 
 from minigrad.instrument import formats
 
+pytestmark = pytest.mark.promise("a difference counts only beyond noise")
+
 
 def written(path, times, op="mul", scope=None):
     """A log of one op whose calls took these nanoseconds."""

@@ -13,6 +13,8 @@ from minigrad.errors import FormatError
 from minigrad.instrument.formats import EventReader, json_text
 from minigrad.instrument.records import CATEGORIES, Allocation, Release
 
+pytestmark = pytest.mark.promise("bytes return to zero; the peak is the sum of its owners")
+
 N = 1000
 KEPT = ("parameter", "optimizer state")
 

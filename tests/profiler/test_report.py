@@ -19,6 +19,10 @@ from minigrad_profiler.view import BY, summary
 import minigrad as mg
 from minigrad.errors import FormatError
 
+pytestmark = pytest.mark.promise(
+    "the report's totals are those of `view --json`; shares add to 100"
+)
+
 PEAKS = Peaks(1e10, 5e9, 1e10)
 ROOT = Path(__file__).parents[2]
 

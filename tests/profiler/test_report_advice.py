@@ -14,6 +14,8 @@ from minigrad_profiler.roofline import Peaks
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise("planted faults are named with their lines, in page and terminal")
+
 ROOT = Path(__file__).parents[2]
 SLOW = ROOT / "tutorials" / "slow.py"
 PEAKS = Peaks(1e10, 5e9, 1e10)

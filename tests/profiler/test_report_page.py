@@ -12,6 +12,10 @@ from minigrad_profiler.roofline import Peaks
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "the page makes no request and no console error; sorts, searches and zooms by keyboard"
+)
+
 PEAKS = Peaks(1e10, 5e9, 1e10)
 HOSTILE = "</script><img src=x onerror=alert(1)>%%STYLE%% \u202e"
 

@@ -6,6 +6,10 @@ import pytest
 import minigrad as mg
 from minigrad.testing import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.promise(
+    "densities are SciPy's; an equation's solution is differentiable in all it depends on"
+)
+
 scipy_stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
 rng = np.random.default_rng(0)
 X, U = rng.standard_normal(5), rng.uniform(0.1, 0.9, 5)

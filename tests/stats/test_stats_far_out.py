@@ -5,6 +5,10 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "densities are SciPy's; an equation's solution is differentiable in all it depends on"
+)
+
 scipy_stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
 
 DISTRIBUTIONS = [

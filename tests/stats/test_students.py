@@ -5,6 +5,10 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "densities are SciPy's; an equation's solution is differentiable in all it depends on"
+)
+
 mpmath = pytest.importorskip("mpmath")
 scipy_stats = pytest.importorskip("scipy.stats")
 t = mg.stats.t

@@ -6,6 +6,10 @@ import pytest
 import minigrad as mg
 from minigrad.testing import gradcheck
 
+pytestmark = pytest.mark.promise(
+    "densities are SciPy's; an equation's solution is differentiable in all it depends on"
+)
+
 scipy_stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
 rng = np.random.default_rng(0)
 SHARES = rng.dirichlet([1.0, 2, 3], 4).T

@@ -17,6 +17,10 @@ from minigrad.engine.errors import GraphReleasedError, InPlaceError
 from minigrad.engine.graph import Leaf, backward_order
 from minigrad.errors import TapeError
 
+pytestmark = pytest.mark.promise(
+    "the tape gives the serial engine's bits, order and hooks; it can be read, bounded (K13)"
+)
+
 
 def leaf(*values, shape=None, seed=0):
     if shape is not None:

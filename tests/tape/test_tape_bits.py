@@ -7,6 +7,10 @@ import minigrad as mg
 from minigrad.backends import blas
 from minigrad.engine.primitive import Primitive
 
+pytestmark = pytest.mark.promise(
+    "a replay has the bits of the eager run: writes in place, 16-bit numbers, small recorded inputs"
+)
+
 
 def writes_in_place(write):
     def written(x):

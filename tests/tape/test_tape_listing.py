@@ -6,6 +6,10 @@ import pytest
 import minigrad as mg
 from minigrad.tape.listing import rule_text
 
+pytestmark = pytest.mark.promise(
+    "the tape gives the serial engine's bits, order and hooks; it can be read, bounded (K13)"
+)
+
 
 def small():
     x = mg.tensor(np.ones((2, 2), dtype=np.float32), requires_grad=True)
@@ -22,7 +26,7 @@ def words(text):
 
 def test_each_op_has_a_line_with_arguments_shape_and_source():
     tape, _ = small()
-    site = "test_tape_listing.py:15"
+    site = "test_tape_listing.py:19"
     assert words(str(tape)) == [
         "tape of 6 ops".split(),
         "w0 = leaf float32[2,2]".split(),

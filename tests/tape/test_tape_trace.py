@@ -8,6 +8,10 @@ import pytest
 from minigrad.backends import random
 from minigrad.tape.trace import Trace
 
+pytestmark = pytest.mark.promise(
+    "a replay has the eager bits and makes no tensor, or refuses (K13)"
+)
+
 
 def traced(fn, *arrays):
     """(steps of fn, its result) on fixed values."""

@@ -10,6 +10,11 @@ import pytest
 import minigrad as mg
 from minigrad.tensor_api.gradients import gradients
 
+pytestmark = pytest.mark.promise(
+    "a store of gradients adds, copies and detaches; a call's own hook hears each leaf's "
+    "gradient in every engine"
+)
+
 
 def leaf(values):
     return mg.tensor(values, requires_grad=True)

@@ -12,6 +12,8 @@ import minigrad as mg
 from minigrad.engine import versions
 from minigrad.engine.errors import InPlaceError
 
+pytestmark = pytest.mark.promise("a changed saved array is an error, never a wrong number")
+
 
 def leaf(values):
     return mg.tensor(values, requires_grad=True)

@@ -7,6 +7,11 @@ import pytest
 import minigrad as mg
 from minigrad import nn, optim
 
+pytestmark = pytest.mark.promise(
+    "a class made or used in a wrong way, a layer given tensors or wrong names, is answered "
+    "with what to do"
+)
+
 X = mg.ones(2, 3)
 P = mg.ones(2, requires_grad=True)
 

@@ -13,6 +13,11 @@ import pytest
 import minigrad as mg
 from minigrad.testing.check_graph import LARGEST
 
+pytestmark = pytest.mark.promise(
+    "each node of a recorded backward is checked against finite differences, and no gradient "
+    "changes by it"
+)
+
 rng = np.random.default_rng(0)
 
 

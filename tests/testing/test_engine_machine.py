@@ -4,11 +4,14 @@ The oracle is beside it: every value carries its Jacobian by all leaf entries, i
 """
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 import minigrad as mg
+
+pytestmark = pytest.mark.promise("random programs agree with a slow oracle")
 
 ENTRIES = 40  # leaf entries that a run may use
 UNARY = {

@@ -7,6 +7,8 @@ from minigrad.testing.case import Context
 from minigrad.testing.report import failure_text
 from minigrad.testing.run import check_ops, op_names
 
+pytestmark = pytest.mark.promise("every rule is right, to second order, in every layout and dtype")
+
 
 def is_of_the_library(name: str) -> bool:
     """Not an op that another test of the same process has defined."""

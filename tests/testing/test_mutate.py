@@ -6,6 +6,8 @@ from minigrad.engine.registry import op
 from minigrad.testing.mutate import MUTATIONS, mutants, mutated
 from minigrad.testing.run import run_check
 
+pytestmark = pytest.mark.promise("the harness catches wrong rules")
+
 
 @pytest.mark.parametrize("name", ["exp", "mul", "tanh", "sum", "max", "matmul", "where", "getitem"])
 def test_no_mutant_of_a_common_op_survives(name):

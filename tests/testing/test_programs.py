@@ -24,6 +24,10 @@ from minigrad.testing.programs.draw import draw
 from minigrad.testing.programs.run import SELDOM, Tally, check_programs
 from minigrad.testing.programs.ways import NAMES
 
+pytestmark = pytest.mark.promise(
+    "random programs agree in every engine, mode, nesting, replay and compiled form"
+)
+
 COUNT = 150  # programs of each seed; .ci/run takes others for every commit
 
 

@@ -20,6 +20,10 @@ from minigrad.testing.plant import PRODUCT, SINE, make, pairs, times, vectors
 from minigrad.testing.run import check_one, load_samples
 from minigrad.testing.spec import OpSpec, specs
 
+pytestmark = pytest.mark.promise(
+    "every variant of an op gives what its reference gives, to second order (K34)"
+)
+
 
 def sine():
     """(sin x, its spec)."""

@@ -14,6 +14,8 @@ from PIL import Image
 
 from tutorials import build
 
+pytestmark = pytest.mark.promise("every tutorial runs, and its notebook is what its script says")
+
 SCRIPTS = build.scripts()
 each = pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
 LARGEST_PICTURE = 60 * 1024

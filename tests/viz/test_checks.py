@@ -12,6 +12,11 @@ from minigrad_viz.reader import graph_from
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "each node of a recorded backward is checked against finite differences, and no gradient "
+    "changes by it"
+)
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

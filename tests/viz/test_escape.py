@@ -14,6 +14,8 @@ from minigrad_viz.page import page_text
 from minigrad_viz.reader import graph_from
 from minigrad_viz.render import Options, render
 
+pytestmark = pytest.mark.promise("names and files from anywhere are inert")
+
 HOSTILE = [
     "</text><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

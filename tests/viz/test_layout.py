@@ -14,6 +14,10 @@ from minigrad_viz.layering import assign_layers
 from minigrad_viz.layout import place
 from minigrad_viz.ordering import crossings, order_rows
 
+pytestmark = pytest.mark.promise(
+    "the page's layout is the translation of Python's, and gives the same places to the bit"
+)
+
 TRANSLATE = Path(__file__).resolve().parents[2] / "viz/translate_layout.py"
 
 

@@ -7,6 +7,8 @@ import minigrad_viz
 import pytest
 from minigrad_viz import notebook
 
+pytestmark = pytest.mark.promise("a notebook never shows a traceback for a value")
+
 
 def bundle(graph, **how):
     return minigrad_viz.show(graph, **how)._repr_mimebundle_(include=None, exclude=None)

@@ -11,6 +11,11 @@ from minigrad_viz import files, reader
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.reader import graph_from, read
 
+pytestmark = pytest.mark.promise(
+    "names and files from anywhere are inert",
+    "files: versioned, bounded, never executed, never half-written",
+)
+
 
 def test_a_whole_dump_is_read(dumps):
     graph = graph_from(dumps.convnet())

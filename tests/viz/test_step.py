@@ -9,6 +9,10 @@ import pytest
 
 import minigrad as mg
 
+pytestmark = pytest.mark.promise(
+    "the step-through ends at the engine's gradients, under every engine"
+)
+
 
 def recorded(forward, **leaves):
     """(dump, leaves) of one backward of the scalar forward(**leaves)."""

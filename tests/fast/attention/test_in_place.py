@@ -8,6 +8,10 @@ from minigrad.engine.registry import op
 from minigrad.fast.attention.forms import self_attention_gradient
 from minigrad.ops.attention.packed import self_attention_gx
 
+pytestmark = pytest.mark.promise(
+    "attention as one op (attention/packed.py) gives what the ops it replaces give"
+)
+
 rng = np.random.default_rng(0)
 
 

@@ -5,6 +5,11 @@ import pytest
 from minigrad.fast.conv import depthwise
 from tests.ops import test_conv_depthwise
 
+pytestmark = pytest.mark.promise(
+    "blocks give what one piece gives; gelu's last digits; depthwise equals dense, as "
+    "products with banded matrices too"
+)
+
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])

@@ -8,6 +8,11 @@ from minigrad.fast.conv import im2col
 from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
+pytestmark = pytest.mark.promise(
+    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; what is"
+    " not finite stays where it was"
+)
+
 torch = pytest.importorskip("torch", reason="PyTorch is the reference")
 
 # shapes of x and w, and the options of both libraries

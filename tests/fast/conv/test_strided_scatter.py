@@ -8,6 +8,10 @@ from minigrad.fast.conv import strided_scatter
 from minigrad.ops.conv.primitives import conv, conv_dx
 from minigrad.ops.windows import Windows
 
+pytestmark = pytest.mark.promise(
+    "the transpose of a strided convolution, phase by phase, is that window by window"
+)
+
 RNG = np.random.default_rng(0)
 # windows (kernel, stride, padding, dilation), results (N, O, *out), inputs a group, groups, extra
 # places behind the last window

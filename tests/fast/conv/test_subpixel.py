@@ -9,6 +9,11 @@ from minigrad.fast.conv import subpixel
 from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
+pytestmark = pytest.mark.promise(
+    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; what is"
+    " not finite stays where it was"
+)
+
 N, OUTPUTS, CHANNELS = 20, 14, 13
 
 # kernel, stride, padding, and how much larger the image is than the least that has these windows

@@ -17,6 +17,11 @@ from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.promise(
+    "Winograd's convolution is the direct one: odd sizes, any padding, NaN and ∞, the same "
+    "bits for any number of threads and in every engine"
+)
+
 CONVOLUTIONS = [mg.conv1d, mg.conv2d, mg.conv3d]
 
 

@@ -9,6 +9,11 @@ from minigrad.backends import blas
 from minigrad.fast.conv import winograd_axis
 from minigrad.fast.conv.winograd_axis import GIVEN, OVERLAPS, RESULTS, SEEN
 
+pytestmark = pytest.mark.promise(
+    "products in blocks, and Winograd's transforms as products, are what the whole product "
+    "and the sums are"
+)
+
 TRANSFORMS = [SEEN, GIVEN, RESULTS, OVERLAPS]
 
 

@@ -7,6 +7,11 @@ from minigrad.backends import blocks
 from minigrad.custom.variants import listed
 from minigrad.engine.registry import op
 
+pytestmark = pytest.mark.promise(
+    "softmax with and without the maxima of rows; blocks of them and of cross entropy are the"
+    " formulas"
+)
+
 rng = np.random.default_rng(0)
 
 
