@@ -19,7 +19,7 @@ _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their bac
 class Call:
     """One kind of event.
 
-    outputs, inputs  (shape, dtype, bytes) of each array, None for a number or a missing one
+    arrays           shape and dtype of each, as `hearing` notes them
     more             of a forward: (name, value) of the parameters that its work depends on; of a
                      backward: the numbers of the inputs that its contributions are for
     forward          of a backward: the call that it belongs to, if the log has heard that
@@ -29,8 +29,8 @@ class Call:
     """
 
     __slots__ = (
-        "kind", "op", "thread", "origin", "outputs", "inputs", "more", "forward", "wide", "mixed",
-        "came", "text",
+        "kind", "op", "thread", "origin", "arrays", "more", "forward", "wide", "mixed", "came",
+        "text",
     )  # fmt: skip
 
     def __init__(
@@ -44,14 +44,25 @@ class Call:
         forward: "Call | None" = None,
     ):
         self.kind, self.op, self.thread, self.origin = kind, op, thread, origin
-        self.outputs, self.inputs = _outputs_and_inputs(arrays)
-        self.more, self.forward = more, forward
-        dtypes = [array and array[1] for array in (*self.outputs[:1], *self.inputs)]
-        made = dtypes[0] if self.outputs else None
+        self.arrays, self.more, self.forward = arrays, more, forward
+        many, dtypes = _split(arrays, 1)
+        made = dtypes[0] if many else None
         self.wide = kind == "forward" and (made is FLOAT64 or made is COMPLEX128)
-        self.mixed = self.wide and dtypes != [made] * len(dtypes)
+        self.mixed = self.wide and dtypes[:1] + dtypes[many:] != (made,) * len(dtypes[many - 1 :])
         self.came: tuple | None = None
         self.text: tuple[str, str, str] | None = None
+
+    def outputs_and_inputs(self) -> tuple[tuple, tuple]:
+        """Of each array (shape, dtype, bytes); None for a number or a missing one.
+
+        Worked out as the call is written, which has a time of its own: an op does not wait for it.
+        """
+        (many, shapes), (_, dtypes) = _split(self.arrays, 0), _split(self.arrays, 1)
+        each = tuple(
+            None if shape is None else (shape, dtype, math.prod(shape) * dtype.itemsize)
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        )
+        return each[:many], each[many:]
 
 
 class Calls:
@@ -99,11 +110,7 @@ def site_key(origin: tuple | None) -> tuple | None:
     return id(code), instruction, scope, *[part for c, at in frames for part in (id(c), at)]
 
 
-def _outputs_and_inputs(arrays: tuple) -> tuple[tuple, tuple]:
-    """What `hearing` notes of a call's arrays, apart: (shape, dtype, bytes) of each."""
-    many, start = (arrays[0], 1) if len(arrays) % 2 else (1, 0)
-    each = [
-        None if shape is None else (shape, dtype, math.prod(shape) * dtype.itemsize)
-        for shape, dtype in zip(arrays[start::2], arrays[start + 1 :: 2], strict=True)
-    ]
-    return tuple(each[:many]), tuple(each[many:])
+def _split(arrays: tuple, part: int) -> tuple[int, tuple]:
+    """(how many are outputs, the shapes or the dtypes of all) of what `hearing` notes of arrays."""
+    many, start = (arrays[0], 1) if len(arrays) % 2 else (min(1, len(arrays)), 0)
+    return many, arrays[start + part :: 2]

@@ -359,7 +359,7 @@ class event_log:
         origin = capture_origin()
         if what == conversions.FROM:
             self._wide.made(array, origin)
-        told = f"{what} {array.shape} {array.dtype}"
+        told = what, array.shape, array.dtype
         mark = "mark", what, told, t0, t1, self._thread(), origin
         self._writer.add(mark, counted=False)
 

@@ -29,7 +29,7 @@ class Lines:
         self._codes: list[CodeType] = []
         self.calls = Calls()
         self._told: list[Call] = []  # those whose text is made
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str | tuple, str] = {}
         self._sources: set[str] = set()  # files whose digests are written
         self._text_left = MAX_TEXTS  # characters of cells that may still be written
         self._stacks = self._frames = 0
@@ -140,7 +140,7 @@ class Lines:
         )
 
     def _mark(
-        self, what: str, name: str, t0: int, t1: int, thread: int, origin: tuple | None,
+        self, what: str, name: str | tuple, t0: int, t1: int, thread: int, origin: tuple | None,
         lines: list[str],
     ) -> str:  # fmt: skip
         return (
@@ -158,20 +158,22 @@ class Lines:
         end = ""
         if call.came is not None:
             end += f',"came":{self._site(call.came[0], call.came[1], lines)}'
-        if call.inputs or call.outputs:
-            end += f',"arrays":{self._number(("arrays", call.inputs, call.outputs), lines)}'
+        outputs, inputs = call.outputs_and_inputs()
+        if inputs or outputs:
+            end += f',"arrays":{self._number(("arrays", inputs, outputs), lines)}'
         end += f"{_work_text(call)}{self._origin(call.origin, lines)}}}\n"
         call.text = begin, middle, end
         self._told.append(call)
         return call.text
 
-    def _quoted(self, name: str) -> str:
-        """A name as JSON, escaped once."""
+    def _quoted(self, name: str | tuple) -> str:
+        """A name as JSON, escaped once. It may be in parts: a dtype is slow to tell its name."""
         text = self._texts.get(name)
         if text is None:
             if len(self._texts) >= _MOST_NAMES:
                 self._texts.clear()
-            text = self._texts[name] = json_text(name[:MAX_NAME])
+            whole = name if isinstance(name, str) else " ".join(map(str, name))
+            text = self._texts[name] = json_text(whole[:MAX_NAME])
         return text
 
     # -- names -----------------------------------------------------------------------------------
@@ -236,16 +238,16 @@ def _work_text(call: Call) -> str:
     if call.kind == "pass" or call.kind == "backward" and call.forward is None:
         return ""  # the second: of a forward that is not in this log
     forward = call.forward or call
-    arrays = map(_as_arrays, (forward.inputs, forward.outputs))
+    outputs, inputs = map(_as_arrays, forward.outputs_and_inputs())
     params = dict(forward.more or ())
     if call.kind == "forward":
-        found = _counted(work.of, call.op, *arrays, params)
+        found = _counted(work.of, call.op, inputs, outputs, params)
     else:
         slots = call.more or None
         if slots is not None:
-            arrived = [y is not None for y in call.outputs]
+            arrived = [y is not None for y in call.outputs_and_inputs()[0]]
             slots = [slot for slot, given in zip(slots, arrived, strict=False) if given]
-        found = _counted(work.of_backward, forward.op, *arrays, params, slots)
+        found = _counted(work.of_backward, forward.op, inputs, outputs, params, slots)
     if found is None:
         return ""
     flops = "" if found.flops is None else f',"flops":{found.flops}'

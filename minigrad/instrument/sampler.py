@@ -224,6 +224,8 @@ def kind_of(file: str, module: str) -> int:
         return IMPORT
     if file.startswith("<frozen ") or root == "numpy" or _is_installed(file):
         return LIBRARY
+    if root.startswith("namedtuple_"):  # what makes one: Python has written it
+        return LIBRARY
     return USER
 
 
@@ -261,4 +263,7 @@ def _called(frame: FrameType) -> str:
     """module.function of a frame, as a reader would write it."""
     module = str(frame.f_globals.get("__name__", ""))
     name = frame.f_code.co_qualname
-    return "" if "<locals>" in name else f"{module.partition('.')[0]}.{name}"
+    root = module.partition(".")[0]
+    if "<locals>" in name:
+        return root if root in _OURS else ""
+    return f"{root}.{name}"

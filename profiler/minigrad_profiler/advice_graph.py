@@ -109,7 +109,7 @@ def _in_vain(measured: Measured, used: _Used, beside: Outside) -> list[Finding]:
             calls += 1
             every[call.place] = every.get(call.place, 0) + t1 - t0
     around = sum(beside.lines.get(place, 0) for place in every)
-    part = (spent + around * calls / max(1, calls + len(useful))) / beside.run
+    part = (spent + around * calls / max(1, calls + len(useful))) / beside.own
     if not calls or calls < 0.1 * (calls + len(useful)) or calls < 8:
         return []
     place = _caller(measured, vain, useful) or max(every, key=lambda line: every[line])

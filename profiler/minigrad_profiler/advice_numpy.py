@@ -45,11 +45,11 @@ def _promotions(measured: Measured, beside: Outside) -> list[Finding]:
     found = []
     for source, places in sorted(sources.items(), key=lambda s: -sum(nbytes[p] for p in s[1]))[:3]:
         mixed = sum(nbytes[place] for place in places)
-        part = wide_ns / beside.run * (mixed / every if every else 1.0)
+        part = wide_ns / beside.own * (mixed / every if every else 1.0)
         told = ", ".join(f"{op} ({often(n)})" for op, n in _sums(ops[p] for p in places).items())
         evidence = (
             f"{told} made {size(mixed)} of float64; {counted(wide, 'call')} in the log gave "
-            f"float64 in all, {wide_ns / beside.run:.0%} of the run"
+            f"float64 in all, {wide_ns / beside.own:.0%} of the run"
         )
         others = [short(place) for place in places if place != source]
         if others:
@@ -83,7 +83,7 @@ def _round_trips(measured: Measured, beside: Outside) -> list[Finding]:
     for (out, back), (count, spent) in trips.items():
         if count < 2:
             continue
-        part = spent / beside.run
+        part = spent / beside.own
         where = "" if out == back else f", back at {short(back)}"
         evidence = f"{often(count)}, {duration(spent)} from leaving to being back{where}"
         text = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from minigrad.instrument.table import counted, duration, size
 
-from .finding import Finding, short
+from .finding import FAULT, Finding, short
 from .outside import Outside, Spot
 from .report_log import NO_LINE, Measured
 from .report_tables import Line
@@ -49,14 +49,14 @@ def _slowest(measured: Measured, lines: list[Line], beside: Outside) -> list[Fin
     op, calls, times = _main_op(measured, line.place)
     rounds = _passes(measured)
     each = calls / max(1, rounds)
-    part = spent / beside.run
+    part = spent / beside.own
     forward, backward = (line.points[phase].self_ns for phase in ("forward", "backward"))
     ran = counted(calls, "forward call")
     if each >= 1 and rounds:
         ran += f", {format(each, ',.0f' if each > 99 else '.3g')} for each backward"
     evidence = (
         f"{duration(spent)} of the {duration(total)} in ops ({spent / total:.0%}), of "
-        f"{duration(beside.run)} in all: {duration(forward)} "
+        f"{duration(beside.own)} without the recording: {duration(forward)} "
         f"forward, {duration(backward)} backward, most of it in {op} ({ran})"
     )
     bound = line.bound("backward" if backward > forward else "forward")
@@ -167,7 +167,7 @@ def _with_surroundings(
     """Ops as a part of the run, with the Python of their lines and the engine's time for them."""
     engine = sum(sums.self_ns for call, sums in measured.by_key() if call.kind == "pass")
     around = sum(beside.lines.get(place, 0) for place in places)
-    return (spent + around + engine * of_calls) / beside.run
+    return (spent + around + engine * of_calls) / beside.own
 
 
 @dataclass(slots=True)
@@ -241,7 +241,7 @@ def _outside(beside: Outside) -> list[Finding]:
         return []
     found = []
     for spot in beside.spots:
-        part = spot.ns / beside.run
+        part = spot.ns / beside.own
         if part >= NOTED:
             describe = {"data": _waits_for_data, "import": _imports}.get(spot.what, _in_python)
             found.append(describe(spot, part))
@@ -256,8 +256,9 @@ def _in_python(spot: Spot, part: float) -> Finding:
         "or in a DataLoader's workers, while the ops run"
     )
     title = f"{part:.0%} of the run is Python outside of ops"
-    if spot.via.startswith("minigrad."):
+    if spot.engine:  # a cause, such as a loop or a growing array, may be known; it comes first
         text = "the engine's work around small ops: larger arrays in fewer calls need less of it"
+        part = min(part, FAULT)
     return Finding("python", title, spot.place, evidence, text, part)
 
 

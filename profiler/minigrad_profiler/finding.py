@@ -6,7 +6,7 @@ from typing import Any
 from .names import fitted
 from .report_log import inert, inert_place
 
-_FAULT = 0.3  # of the run
+FAULT = 0.3  # of the run, by which a fault comes before what is merely long
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Finding:
     @property
     def rank(self) -> float:
         """By this, the largest first: a fault comes before what is merely long."""
-        return self.weight + _FAULT * self.fault
+        return self.weight + FAULT * self.fault
 
     def data(self) -> dict[str, Any]:
         """With texts that may be shown."""

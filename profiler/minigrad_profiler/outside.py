@@ -46,6 +46,7 @@ class Spot:
     asker: str = ""
     in_ops: int = 0
     waits: bool = False
+    engine: bool = False
     top: bool = False  # an import among those at the head of a file
 
 
@@ -69,6 +70,11 @@ class Outside:
     def recording(self) -> int:
         """Nanoseconds that the recording took of the main thread."""
         return dict(self.rows).get("recording", 0)
+
+    @property
+    def own(self) -> int:
+        """Nanoseconds of the run without the recording: what shares in the advice are of."""
+        return max(1, self.run - self.recording)
 
     @property
     def named(self) -> list[tuple[str, int]]:
@@ -106,7 +112,9 @@ def outside(found: Any) -> Outside:
             covered = covered.joined(Union([m.t0 for m in marks], [m.t1 for m in marks]))
             rows[name] = rows.get(name, 0) + covered.within(start, stop) - before
     looked = [s for s in found.samples if s.thread == main and s.doing != "op"]
-    weighed, heard = _weighed(looked, (start, stop), covered, *_costs(found, lane, main))
+    weighed, heard = _weighed(
+        looked, (start, stop), covered, *_costs(found, lane, main), _look(found, len(looked))
+    )
     rows["recording"] = rows.get("recording", 0) + heard
     for sample, ns in weighed:
         rows[_ROWS[_kind(sample)]] = rows.get(_ROWS[_kind(sample)], 0) + ns
@@ -222,6 +230,13 @@ def _costs(found: Any, lane: Any, thread: int) -> tuple[np.ndarray, np.ndarray]:
     return times[order], costs[order]
 
 
+def _look(found: Any, looks: int) -> float:
+    """Nanoseconds that each look at a thread takes: it and the sampler's run in turns."""
+    told = ("writing_ns", "hearing_ns", "marking_ns")
+    spent = found.end.get("recording_ns", 0) - sum(found.end.get(name, 0) for name in told)
+    return max(0, spent) / max(1, looks)
+
+
 def _of_kind(found: Any, lane: Any, kind: str) -> np.ndarray:
     """Which events of a lane are of this kind."""
     fitting = np.array([key[0] == kind for key in found.keys], bool)
@@ -257,14 +272,20 @@ def without_recording(spent: dict[Any, int], recording: int) -> dict[Any, int]:
 
 
 def _weighed(
-    samples: list[Sample], span: tuple[int, int], covered: Union, ends: np.ndarray, costs: Any
-) -> tuple[list[tuple[Sample, int]], int]:
-    """Each sample with the uncovered time since the one before it, and what hearing took of all."""
+    samples: list[Sample], span: tuple[int, int], covered: Union, ends: np.ndarray, costs: Any,
+    look: float,
+) -> tuple[list[tuple[Sample, int]], int]:  # fmt: skip
+    """Each sample with the uncovered time since the one before it, and what recording took of all.
+
+    ends, costs  when something was heard, and what hearing it took; look: what a sample took
+    """
     times = np.array([span[0], *(sample.t for sample in samples), max(span)], np.int64)
     times = np.clip(times, *span)  # one may be taken while the log closes
     free = np.maximum(np.diff(times) - np.diff(covered.until(times)), 0)
     until = np.concatenate([[0.0], np.cumsum(costs)])[np.searchsorted(ends, times)]
-    heard = np.minimum(free, np.diff(until))
+    taken = np.diff(until)
+    taken[1:] += look  # the first begins with the log
+    heard = np.minimum(free, taken)
     left = (free - heard).astype(np.int64)
     return list(zip(samples, left[:-1].tolist(), strict=True)), int((free - left).sum())
 
@@ -291,7 +312,9 @@ def _python(weighed: list[tuple[Sample, int]]) -> list[Spot]:
         place, function, members = inner
         ns = sum(left[i][1] for i in members)
         via = _heaviest((left[i][2], left[i][1]) for i in members)
-        found.append(Spot("python", place, function, ns, str(via or "")))
+        ours = sum(left[i][1] for i in members if left[i][2].partition(".")[0] == "minigrad")
+        engine = ours > _MAIN_PART * ns
+        found.append(Spot("python", place, function, ns, str(via or ""), engine=engine))
         left = [entry for i, entry in enumerate(left) if i not in members]
     return found
 

@@ -62,6 +62,7 @@ def test_code_is_ours_a_librarys_or_the_users():
     assert kind_of(mg.__file__, "minigrad") == OURS
     assert kind_of(threading.__file__, "threading") == LIBRARY
     assert kind_of("<frozen importlib._bootstrap>", "importlib._bootstrap") == IMPORT
+    assert kind_of("<string>", "namedtuple_Point") == LIBRARY
     assert kind_of(__file__, __name__) == USER
 
 

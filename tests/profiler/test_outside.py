@@ -62,6 +62,22 @@ def test_scopes_cost_is_recording_and_no_line_of_the_program(tmp_path, monkeypat
     assert sum(told[1].lines.values()) <= sum(told[0].lines.values())
 
 
+def test_looking_at_the_program_is_recording_and_no_line_of_it(tmp_path):
+    with event_log(tmp_path / "run.jsonl", sample_ms=1):
+        mg.ones(3) * 2
+        end_of_loop = time.perf_counter() + 0.03
+        while time.perf_counter() < end_of_loop:
+            pass
+    *lines, end = (tmp_path / "run.jsonl").read_text().splitlines()
+    told = []
+    for spent in (0, 10**12):  # looks that cost more than there is
+        told_end = json.loads(end) | {"recording_ns": spent}
+        (tmp_path / "told.jsonl").write_text("\n".join([*lines, json.dumps(told_end), ""]))
+        told.append(summary(str(tmp_path / "told.jsonl"), "line").beside)
+    assert told[1].recording > told[0].recording
+    assert sum(told[1].lines.values()) < sum(told[0].lines.values())
+
+
 def test_recording_is_one_number_in_view_advice_and_report(tmp_path, capsys):
     path = str(tmp_path / "run.jsonl")
     with event_log(path, memory=True):

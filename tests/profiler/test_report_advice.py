@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from minigrad_profiler.advice_time import NOTED, _outside
 from minigrad_profiler.cli import main
+from minigrad_profiler.finding import Finding
+from minigrad_profiler.outside import Outside, Spot
 from minigrad_profiler.report import report_of
 from minigrad_profiler.roofline import Peaks
 
@@ -118,6 +121,13 @@ def each_of(rows, size):
             mg.exp(x[i])
 
     return run
+
+
+def test_the_engines_work_around_ops_comes_after_every_fault():
+    around = Spot("python", "train.py:3", "main", 29_000_000, engine=True)
+    (finding,) = _outside(Outside(30_000_000, 0, [], [around], {}, {}))
+    fault = Finding("pieces", "", "train.py:4", "", "", NOTED, True)
+    assert finding.rank < fault.rank
 
 
 def test_ops_are_tiny_where_calling_them_is_a_large_part_of_their_time(tmp_path):
