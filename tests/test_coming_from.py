@@ -10,7 +10,8 @@ import pytest
 import minigrad as mg
 
 pytestmark = pytest.mark.promise(
-    "examples for those who come from PyTorch, JAX or NumPy run; what is said of PyTorch is so"
+    "examples for those who come from PyTorch, JAX or NumPy run, and statements about "
+    "PyTorch are true"
 )
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"

@@ -16,7 +16,7 @@ import pytest
 import minigrad
 from minigrad.backends.locks import Lock
 
-pytestmark = pytest.mark.promise("an interrupt beside a lock's block leaves it open")
+pytestmark = pytest.mark.promise("an interrupt next to a lock's block leaves it open")
 
 SOURCES = {
     str(path): path.read_text(encoding="utf-8")

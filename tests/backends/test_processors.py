@@ -14,7 +14,8 @@ from minigrad.backends.processors import queued
 from tests.backends.test_pool import in_python
 
 pytestmark = pytest.mark.promise(
-    "with mg.accelerate threads that share work run on processors of their own, and only meanwhile"
+    "with mg.accelerate threads run on processors of their own while they share work, and"
+    " at no other time"
 )
 
 if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:

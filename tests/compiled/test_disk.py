@@ -17,9 +17,7 @@ import numba
 from minigrad import compiled
 from minigrad.compiled import disk, jit
 
-pytestmark = pytest.mark.promise(
-    "a kernel or loop on disk is never older than what is compiled into it"
-)
+pytestmark = pytest.mark.promise("a kernel or loop on disk is never older than its sources")
 
 ROOM = pathlib.Path(compiled.__file__).parent
 FILES = sorted(path.stem for path in ROOM.glob("*.py") if path.stem != "__init__")

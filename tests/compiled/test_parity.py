@@ -10,8 +10,8 @@ from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op
 
 pytestmark = pytest.mark.promise(
-    "compiled loops give NumPy's numbers, NaN where NumPy has it, the same bits for any "
-    "number of threads; off, every op has its own forward again"
+    "compiled loops give NumPy's numbers and NaN, with the same bits for any number of "
+    "threads. Off, every op has its own forward again"
 )
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")

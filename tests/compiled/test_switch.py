@@ -13,8 +13,8 @@ from minigrad.engine.registry import op
 from tests.modes.test_interrupts import interrupted
 
 pytestmark = pytest.mark.promise(
-    "compiled loops give NumPy's numbers, NaN where NumPy has it, the same bits for any "
-    "number of threads; off, every op has its own forward again"
+    "compiled loops give NumPy's numbers and NaN, with the same bits for any number of "
+    "threads. Off, every op has its own forward again"
 )
 
 needs_numba = pytest.mark.skipif(

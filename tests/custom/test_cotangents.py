@@ -9,7 +9,7 @@ from minigrad.engine.errors import RuleError
 from minigrad.engine.registry import op as registry
 
 pytestmark = pytest.mark.promise(
-    "what a user's backward, rule, jvp or hook is handed cannot be changed under others' feet"
+    "a user's backward, rule, jvp or hook gets views that it cannot write"
 )
 
 WRITES = {

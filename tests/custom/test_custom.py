@@ -9,8 +9,8 @@ from minigrad.engine.errors import RuleError
 from minigrad.testing import gradcheck, gradgradcheck
 
 pytestmark = pytest.mark.promise(
-    "a Function is an op like any other; a fast call gives what the doorway gives; what "
-    "cannot be differentiated again raises, also where no graph shows it"
+    "a Function is an op like any other, and a fast call gives the doorway's results. A "
+    "second derivative that it lacks raises, also where no graph shows it"
 )
 
 

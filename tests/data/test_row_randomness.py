@@ -18,8 +18,8 @@ from minigrad import data
 from minigrad.data.randomness import ROW, numbers_of, shared
 
 pytestmark = pytest.mark.promise(
-    "a row's random numbers, from np.random, random and mg, depend on the seed, the pass and "
-    "the row alone; the program's generators are as without a loader"
+    "a row's random numbers (np.random, random, mg) depend on the seed, the pass and the "
+    "row alone. The program's generators are as without a loader"
 )
 
 KINDS = {

@@ -20,7 +20,7 @@ from minigrad.modes import hooks
 
 pytestmark = pytest.mark.promise(
     "threads at once get the bits that each would get alone, in every engine, mode and "
-    "transform; what all of them count is exact"
+    "transform; shared counts are exact"
 )
 
 THREADS = 6

@@ -11,8 +11,7 @@ from minigrad.fast import small_products
 from minigrad.fast.small_products import SHORT, blocks_for, multiplier, multiply, product_steps
 
 pytestmark = pytest.mark.promise(
-    "products in blocks, and Winograd's transforms as products, are what the whole product "
-    "and the sums are"
+    "products in blocks give the whole product, and Winograd's transforms as products give the sums"
 )
 
 

@@ -15,8 +15,8 @@ HERE = Path(__file__).parent
 TOP = HERE.parent.parent
 pytestmark = [
     pytest.mark.promise(
-        "kill -9 or Ctrl-C, at any moment of a save, checkpoint, log, dump, drawing, report or "
-        "export: the old file or the new one, whole; the next write removes what a kill left",
+        "kill -9 or Ctrl-C, at any moment of a write of any kind, leaves the old file or the "
+        "new one, whole. The next write removes the rest of a killed one",
         "a disk that is full after any number of bytes: one error, the old file, nothing left over",
         "memory that ends in a forward, backward, save or load: MemoryError, files and gradients "
         "whole or untouched, the next run's bits right",

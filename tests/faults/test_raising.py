@@ -12,8 +12,8 @@ import minigrad as mg
 from minigrad.engine import events, modes
 
 pytestmark = pytest.mark.promise(
-    "whatever of the user's code raises, at whichever call, in every engine: gradients are "
-    "whole or untouched, modes, levels and listeners as before, the next run's bits right"
+    "wherever the user's code raises, in every engine, gradients are whole or untouched. "
+    "Modes, levels and listeners are as before, and the next run's bits right"
 )
 
 ENGINES = {

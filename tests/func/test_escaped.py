@@ -12,7 +12,7 @@ from minigrad.errors import TransformError
 from minigrad.func import levels
 
 pytestmark = pytest.mark.promise(
-    "a tensor kept beyond the run of the transform that made it is refused, with what to do"
+    "a tensor kept beyond the run of the transform that made it is refused; the error names the fix"
 )
 
 

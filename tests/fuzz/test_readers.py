@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.promise(
-    "a faulty file of any kind gives a result or one clear error, in bounded time and memory,"
-    " and runs nothing; a command says it in one line; `python tests/fuzz --seconds 60 --seed"
-    " n` goes further",
+    "a faulty file of any kind gives a result or one clear error, in bounded time and "
+    "memory, and runs nothing. `python tests/fuzz --seconds 60 --seed n` goes further",
     "a damaged state of an optimizer, a schedule or averages is one clear error and changes "
     "nothing",
 )

@@ -13,8 +13,8 @@ from minigrad.engine.errors import InPlaceError
 from minigrad.errors import CheckpointError
 
 pytestmark = pytest.mark.promise(
-    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
-    "when it has what is needed"
+    "checkpointing frees memory, repeats random numbers (with other threads running too),"
+    " and stops when it has the needed values"
 )
 
 checkpoint, checkpoint_sequential = mg.checkpoint, mg.checkpoint_sequential

@@ -7,8 +7,8 @@ import minigrad as mg
 from minigrad.engine import modes
 
 pytestmark = pytest.mark.promise(
-    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
-    "when it has what is needed"
+    "checkpointing frees memory, repeats random numbers (with other threads running too),"
+    " and stops when it has the needed values"
 )
 
 checkpoint, set_checkpoint_early_stop = mg.checkpoint, mg.set_checkpoint_early_stop

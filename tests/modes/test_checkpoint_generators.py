@@ -12,8 +12,8 @@ import pytest
 import minigrad as mg
 
 pytestmark = pytest.mark.promise(
-    "a checkpoint sets every generator back that its function can reach; a second run with "
-    "other values is an error that names the op; running statistics move once"
+    "a checkpoint sets every generator back that its function can reach. A second run "
+    "with other values is an error that names the op; running statistics move once"
 )
 
 GLOBAL = np.random.default_rng(0)

@@ -12,8 +12,8 @@ from minigrad import nn
 from minigrad.backends import random
 
 pytestmark = pytest.mark.promise(
-    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
-    "when it has what is needed"
+    "checkpointing frees memory, repeats random numbers (with other threads running too),"
+    " and stops when it has the needed values"
 )
 
 checkpoint = mg.checkpoint

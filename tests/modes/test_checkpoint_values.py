@@ -15,8 +15,8 @@ from minigrad.backends import blas
 from minigrad.errors import CheckpointError
 
 pytestmark = pytest.mark.promise(
-    "a checkpoint sets every generator back that its function can reach; a second run with "
-    "other values is an error that names the op; running statistics move once"
+    "a checkpoint sets every generator back that its function can reach. A second run "
+    "with other values is an error that names the op; running statistics move once"
 )
 
 checkpoint = mg.checkpoint

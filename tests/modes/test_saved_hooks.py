@@ -17,8 +17,8 @@ from minigrad.modes.saved_hooks import save_on_disk, saved_tensors_hooks
 from minigrad.modes.saving import Saver
 
 pytestmark = pytest.mark.promise(
-    "checkpointing frees memory, repeats random numbers (beside other threads too), stops "
-    "when it has what is needed"
+    "checkpointing frees memory, repeats random numbers (with other threads running too),"
+    " and stops when it has the needed values"
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 import minigrad as mg
 
 pytestmark = pytest.mark.promise(
-    "bfloat16, alone and beside other dtypes, has the dtypes and numbers of sums"
+    "bfloat16, alone and with other dtypes, has the dtypes and numbers of sums"
 )
 
 HALVES, WHOLE = [0.5, 0.25, 1.0], [1, 2, 3]

@@ -37,7 +37,7 @@ POWERS = {
     "powm1": lambda a, b: special.powm1(a, b) + 1,
 }
 pytestmark = [
-    pytest.mark.promise("what powers owe at 0, alike in every mode"),
+    pytest.mark.promise("powers at 0 have the same values and derivatives in every mode"),
     pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning"),
 ]
 

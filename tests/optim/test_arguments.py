@@ -7,8 +7,8 @@ from minigrad import optim
 from minigrad.errors import StateError
 
 pytestmark = pytest.mark.promise(
-    "a class made or used in a wrong way, a layer given tensors or wrong names, is answered "
-    "with what to do"
+    "a class made or used in a wrong way, and a layer given tensors or wrong names, get "
+    "an error that names the fix"
 )
 
 P = mg.ones(3, requires_grad=True)

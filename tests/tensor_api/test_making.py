@@ -8,8 +8,8 @@ import minigrad as mg
 from minigrad import nn, optim
 
 pytestmark = pytest.mark.promise(
-    "a class made or used in a wrong way, a layer given tensors or wrong names, is answered "
-    "with what to do"
+    "a class made or used in a wrong way, and a layer given tensors or wrong names, get "
+    "an error that names the fix"
 )
 
 X = mg.ones(2, 3)

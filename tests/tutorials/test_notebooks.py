@@ -14,7 +14,7 @@ from PIL import Image
 
 from tutorials import build
 
-pytestmark = pytest.mark.promise("every tutorial runs, and its notebook is what its script says")
+pytestmark = pytest.mark.promise("every tutorial runs, and its notebook is made from its script")
 
 SCRIPTS = build.scripts()
 each = pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])

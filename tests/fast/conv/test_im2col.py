@@ -9,8 +9,8 @@ from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
 pytestmark = pytest.mark.promise(
-    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; what is"
-    " not finite stays where it was"
+    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; a "
+    "NaN or ∞ stays where it was"
 )
 
 torch = pytest.importorskip("torch", reason="PyTorch is the reference")

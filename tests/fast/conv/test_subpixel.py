@@ -10,8 +10,8 @@ from minigrad.ops.conv import primitives
 from minigrad.ops.windows import windows
 
 pytestmark = pytest.mark.promise(
-    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; what is"
-    " not finite stays where it was"
+    "both ways of the direct convolution, and its transpose by phases, are PyTorch's; a "
+    "NaN or ∞ stays where it was"
 )
 
 N, OUTPUTS, CHANNELS = 20, 14, 13

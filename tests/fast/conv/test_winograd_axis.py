@@ -10,8 +10,7 @@ from minigrad.fast.conv import winograd_axis
 from minigrad.fast.conv.winograd_axis import GIVEN, OVERLAPS, RESULTS, SEEN
 
 pytestmark = pytest.mark.promise(
-    "products in blocks, and Winograd's transforms as products, are what the whole product "
-    "and the sums are"
+    "products in blocks give the whole product, and Winograd's transforms as products give the sums"
 )
 
 TRANSFORMS = [SEEN, GIVEN, RESULTS, OVERLAPS]
