@@ -24,7 +24,6 @@ PAGES = [
 NOT_YET: dict[str, int] = {
     "docs/profiling.md": 53,
     "docs/design/second-build.md": 44,
-    "tutorials/README.md": 10,
 }
 
 BEFORE_A_NOUN = r"^|[,;:(] ?|\b(of|than|for|to|with|from|by|on|in|at|is|are|and|all) "
