@@ -25,8 +25,13 @@ def capture(program: Any, copy: bool = False) -> Any:
     those of cuBLAS's functions that CuPy calls itself (on complex numbers, in decompositions, in
     convolutions where `nvidia-cudnn-frontend` is not installed).
     """
+    capture_calls(program._runner, copy)
+    return program
+
+
+def capture_calls(runner: Any, copy: bool) -> None:
+    """capture, for the calls of a program."""
     cupy = require_gpu("mg.cuda.capture")
-    runner = program._runner
     if any(step.draws for step in runner.steps):
         raise TapeError("capture: the program draws random numbers; a graph would repeat them")
     pool, stream = cupy.cuda.MemoryPool(), cupy.cuda.Stream(non_blocking=True)
@@ -56,7 +61,6 @@ def capture(program: Any, copy: bool = False) -> Any:
     launch.keeps = (graph, pool, stream, calls)  # type: ignore[attr-defined]  # while it is used
     runner.calls = [launch]
     runner.ways = [copied if copy else as_array for _ in runner.ends]
-    return program
 
 
 def _run(calls: list) -> None:

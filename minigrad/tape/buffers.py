@@ -56,6 +56,8 @@ class Runner:
             for y in self.steps[i].outputs
             if self._last[y] <= run.positions[-1]
         }
+        if copy:
+            self._make_anew(runs)
         self._place_results(inner)
         self.calls = self._built(runs, inner)
         self.ways = self._handed_out(copy)
@@ -101,6 +103,14 @@ class Runner:
                 self.cells[value] = array
                 self.names[value] = f"i{inputs[value]}" if value in inputs else f"c{value}"
 
+    def _make_anew(self, runs: dict[int, Run]) -> None:
+        """An end that no step reads is a new array in each run, which spares a copy."""
+        read = {value for step in self.steps for value in step.reads()}
+        for i, step in enumerate(self.steps):
+            y = step.outputs[0]
+            if step.kind == "ufunc" and i not in runs and y in self.ends and y not in read:
+                self.trace.fixed[y] = False
+
     def _place_results(self, inner: set[int]) -> None:
         """Buffers for the results of ufuncs, but for the inner values of runs; and all views."""
         free: dict[tuple, list] = defaultdict(list)  # form -> buffers that nobody uses now
@@ -110,7 +120,7 @@ class Runner:
             (y, *_) = step.outputs
             if y in inner:
                 self.names[y] = f"s{y}"
-            elif step.kind == "ufunc":
+            elif step.kind == "ufunc" and self.trace.fixed[y]:
                 buffers[y] = self._buffer(y, free)
                 self.cells[y], self.names[y] = buffers[y]
             elif step.kind == "view":
@@ -159,7 +169,7 @@ class Runner:
         """One call of the program, as cheap as it can be."""
         fixed, cells = self.trace.fixed, self.cells
         settled = all(fixed[value] for value in step.reads())
-        if step.kind == "ufunc":
+        if step.kind == "ufunc" and fixed[step.outputs[0]]:
             (y,) = step.outputs
             made = _filled(_into(step, cells[y]), cells, settled)
             return made if settled else _then_dropping(made, cells, dying)

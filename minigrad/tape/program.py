@@ -114,7 +114,8 @@ def compile_program(
     roots = derivatives.listed(outputs)
     listed = derivatives.listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
     given = [_outside(tape, x, i) for i, x in enumerate(listed)]
-    compiler = _Compiler(tape, roots, given)
+    _refuse_writes(tape)
+    compiler = Compiler(tape, roots, given)
     wanted = (
         None if wrt is None else [derivatives.vertex_of(x, "wrt") for x in derivatives.listed(wrt)]
     )
@@ -144,7 +145,7 @@ def _outside(tape: Record, x: Any, i: int) -> Outside:
     return found
 
 
-class _Compiler:
+class Compiler:
     """One compilation: the trace, and what each Value and Outside of the tape is in it."""
 
     def __init__(self, tape: Record, roots: list, given: list[Outside]):
@@ -152,7 +153,6 @@ class _Compiler:
         self.trace = Trace()
         self.known: dict[Any, Traced] = {}
         self.residuals: dict[Entry, tuple] = {}
-        _refuse_writes(tape)
         entries, outside = _needed(tape, roots)
         _refuse_functions(entries)
         _refuse_views(outside, given)
@@ -182,11 +182,13 @@ class _Compiler:
 
         def run(*values: Any) -> Any:
             params = values[len(args) :]
-            y = function(*values[: len(args)], **dict(zip(names, params, strict=True)))
-            return _computed(y, values, y[0] if op.residuals else y)
+            return function(*values[: len(args)], **dict(zip(names, params, strict=True)))
+
+        def check(y: Any, values: list) -> None:
+            _require_computed(values, y[0] if op.residuals else y)
 
         params = [_deep(value, self.param) for value in entry.params.values()]
-        y = self.follow(run, [*args, *params], entry, "generator" not in op.defaults)
+        y = self.follow(run, [*args, *params], entry, "generator" not in op.defaults, check)
         if op.residuals:
             y, *residuals = y
             self.residuals[entry] = tuple(residuals)
@@ -199,14 +201,17 @@ class _Compiler:
                 )  # fmt: skip
             self.known[value] = self.trace.settle(made)
 
-    def follow(self, fn: Callable, args: list, entry: Entry, pure: bool) -> Any:
+    def follow(
+        self, fn: Callable, args: list, entry: Entry, pure: bool, check: Callable[[Any, list], None]
+    ) -> Any:
         if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
             # there an op is one or a few kernels; traced, each NumPy call would be a kernel
             result = self.trace.call("call", fn, args, {}, entry.op.name)
             self.trace.steps[-1].draws = not pure
             return result
         try:
-            return self.trace.follow(fn, args, entry.op.name, pure, tuple(entry.params.values()))
+            params = tuple(entry.params.values())
+            return self.trace.follow(fn, args, entry.op.name, pure, params, check)
         except Untraceable as error:
             said = f"compile: {entry!r} cannot be replayed: {error}"
             raise TapeError(said, op=entry.op.name) from error
@@ -257,10 +262,9 @@ class _Compiler:
         apply_rules = backward.rule_runner_for(next(x.array for x in arrived if x is not None))
 
         def run(*values: Any) -> Any:
-            gs = apply_rules(plan, values)
-            return _computed(gs, values, gs)
+            return apply_rules(plan, values)
 
-        return self.follow(run, [g, *saved], entry, True)
+        return self.follow(run, [g, *saved], entry, True, lambda gs, xs: _require_computed(xs, gs))
 
     def _operands(self, entry: Entry) -> list:
         """The call's operands as an eager call has them: weak scalars cast beside 16-bit floats."""
@@ -279,14 +283,13 @@ class _Compiler:
         return plan.save(arrays, params, self.residuals.get(entry, ()), entry.pattern)
 
 
-def _computed(result: Any, values: tuple, wanted: Any) -> Any:
-    """The result; Untraceable where one of the wanted arrays is not made from traced ones, such as
-    a table that the op keeps: then the call is a step as a whole."""
+def _require_computed(values: list, wanted: Any) -> None:
+    """Untraceable where one of the wanted arrays is not made from traced ones, such as a table that
+    the op keeps: then the call is a step as a whole."""
     if any(True for _ in parts_of(values, Traced)) and any(
         True for _ in parts_of(wanted, np.ndarray)
     ):
         raise Untraceable("it returned an array that was there before")
-    return result
 
 
 def _deep(value: Any, fn: Callable) -> Any:

@@ -72,17 +72,25 @@ class Trace:
         return Traced(self, number, array)
 
     def follow(
-        self, fn: Callable, args: list | tuple, name: str, pure: bool, params: Any = ()
+        self,
+        fn: Callable,
+        args: list | tuple,
+        name: str,
+        pure: bool,
+        params: Any = (),
+        check: Callable[[Any, Any], None] = lambda result, args: None,
     ) -> Any:
         """fn(*args), recorded as its steps; as one step where these cannot be traced.
 
-        Arrays among args and params are the same in every run.
+        Arrays among args and params are the same in every run. check(result, args) may raise
+        Untraceable.
         """
         mark, state = len(self.steps), random.get_state()
         self.constants = {id(x): x for x in parts_of((args, params), np.ndarray)}
         if pure:
             try:
                 result = fn(*args)
+                check(result, args)
                 if not random.get_state() == state:
                     raise Untraceable("it drew random numbers")
                 expected = fn(*unwrapped(args))
