@@ -114,6 +114,10 @@ class TapeError(ArrayError, RuntimeError):
     op: str | None = None
 
 
+class CompileError(MinigradError, RuntimeError):
+    """A function under mg.compile did what its programs cannot replay, where it must not."""
+
+
 class TransformError(ArrayError, RuntimeError):
     """A function transform (jvp, vmap, grad) was used in a way it cannot honour.
 

@@ -3,6 +3,7 @@
 `manual_seed(n)` makes runs repeat. `get_state`/`set_state` let checkpointing replay a forward.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn 
 
 class _Here(Local):
     draws: ThreadGenerator | None = None  # what this thread draws from instead of the host's
+    awaiting: Callable[[], None] | None = None  # told before anything draws, or looks at the state
     own: Any = None  # .generator: what this thread has as the host's generator
 
 
@@ -33,6 +35,7 @@ def manual_seed(seed: int) -> np.random.Generator:
     Inside a row that a DataLoader makes it is the row's own generator.
     """
     global _generator, _seed
+    _tell_awaiting()
     try:
         sequence = np.random.SeedSequence(seed)
     except (TypeError, ValueError) as error:
@@ -51,7 +54,19 @@ def generator() -> np.random.Generator:
     """The host's generator in use now: a numpy.random.Generator, or what stands for it in a thread
     that is inside mg.checkpoint.
     """
+    _tell_awaiting()
     return _here.draws or _base()  # type: ignore[return-value]
+
+
+def await_draws(fn: Callable[[], None] | None) -> None:
+    """Have fn called, once, before this thread draws or sets a state: draws are awaited."""
+    _here.awaiting = fn
+
+
+def _tell_awaiting() -> None:
+    if _here.awaiting is not None:
+        fn, _here.awaiting = _here.awaiting, None
+        fn()
 
 
 def _base() -> np.random.Generator:
@@ -70,6 +85,7 @@ def set_own_of_thread(own: Any) -> None:
 
 def generator_on(device: str | None) -> Any:
     """The generator of a device: it draws there, nothing is copied."""
+    _tell_awaiting()
     xp = resolve(device)
     if xp is np:
         return generator()
@@ -89,6 +105,7 @@ def _seed_of(number: int) -> int:
 
 def get_state() -> dict[str, Any]:
     """The generators' states, for mg.set_rng_state later, also in another process."""
+    _tell_awaiting()
     devices = {number: (found.seed, found.used) for number, found in _on_devices.items()}
     host = dict(_base().bit_generator.state)
     return {"host": host, "devices": _waiting | devices, "seed": _seed.entropy}
@@ -101,6 +118,7 @@ def set_state(state: dict[str, Any]) -> None:
     the state was taken start anew. TypeError for anything else, before a generator is changed.
     """
     global _seed
+    _tell_awaiting()
     if not isinstance(state, dict) or "devices" not in state:
         kind = type(state).__name__
         raise TypeError(f"set_rng_state takes what mg.get_rng_state() returned, got a {kind}")

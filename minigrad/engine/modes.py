@@ -63,6 +63,7 @@ class _State(Local):
     constant_below: int = 0  # the level of a transform under no_grad; lower ones are constant
     randomness: Any = None  # the innermost vmap's policy for random draws
     muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
+    pending: Any = None  # the call of a compiled function whose ops are awaited
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
     # What an op reads: recording; None while a transform, autocast, Saver or tape is on, and where
     # ops are recorded and muted at once. So what is recorded by a fast or instrumented call is
@@ -85,6 +86,7 @@ class _State(Local):
         own |= values
         recording = own["recording"]
         special = own["autocast"] is not None or own["level"] or own["saving"] or own["tapes"]
+        special = special or own["pending"] is not None
         own["plain"] = None if special or (recording and own["muted"]) else recording
 
     def all(self) -> dict[str, Any]:

@@ -38,6 +38,10 @@ def enter(op: Any, args: tuple, params: dict) -> tuple:
     whether it is recorded, whether listeners, Savers or tapes are told of it).
     """
     state = modes.state
+    if state.pending is not None and not (state.level or state.saving or state.tapes):
+        done = state.pending.call(op, args, params)
+        if done is not None:
+            return done, args, op.forward, Tensor, False, False
     if not modes.checked and state.plain:
         if modes.levels:
             refuse_left_behind(op, args)  # those of a transform that another thread runs

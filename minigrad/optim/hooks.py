@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from ..engine import modes
 from ..nn.hooks import Hook
 
 
@@ -69,6 +70,8 @@ def hooked(method: Callable) -> Callable:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if name != "state_dict":
             self.begun = True
+        if modes.state.pending is not None:
+            modes.state.pending.end(f"an optimizer's {name}")
         if not self._hooks or name in self._running:
             return method(self, *args, **kwargs)
         self._running |= {name}

@@ -52,6 +52,11 @@ def backward(
     Inside a transform of mg.func a tensor of that transform is an error (TransformError): leaves
     from outside are constants there, and would get nothing.
     """
+    if modes.state.pending is not None:
+        options = (gradients, retain_graph, create_graph or None, inputs, workers, leaf_ready)
+        is_plain = engine == "serial" and all(option is None for option in options)
+        if is_plain and modes.state.pending.backward(tensors):
+            return
     if modes.state.level and inputs is None:
         tensors = listed(tensors)
         _refuse_transformed(tensors)
@@ -183,6 +188,13 @@ def differentiate(
 
     called: the function whose errors these are.
     """
+    if modes.state.pending is not None:  # what a compiled function awaits is computed first
+        modes.state.pending.aside(
+            f"a {called} that a program cannot make", differentiate, tensors, gradients,
+            on_gradient, wanted, retain_graph, create_graph, deposits, engine, workers, min_work,
+            leaf_ready, called,
+        )  # fmt: skip
+        return
     if engine != "serial" or workers is not None or min_work is not None:
         require_engine(engine, workers, min_work)
     if leaf_ready is not None:

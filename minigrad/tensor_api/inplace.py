@@ -165,6 +165,8 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
 
 def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     """x, after the write into its memory."""
+    if modes.state.pending is not None:
+        modes.state.pending.end("memory is written in place")
     try:
         x._data[index] = value
     except ValueError as error:
