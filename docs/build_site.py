@@ -35,8 +35,9 @@ FONTS = """math {
 }
 """
 # The pages of docs/ in the order of a first reading; what is not named here follows.
-GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewer", "compiled",
-          "gpu", "distributed", "comparison", "features", "settings", "ops"]  # fmt: skip
+GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewer", "compile",
+          "compiled", "gpu", "distributed", "comparison", "features", "settings",
+          "ops"]  # fmt: skip
 # page: (title, rooms). A room is a module, or a package with all its modules. A page shows what
 # users reach: the names of the namespaces below.
 ROOMS = {
@@ -60,8 +61,9 @@ ROOMS = {
     "func": ("Transforms", ["func"]),
     "cuda": (
         "GPUs, fusion, precision",
-        ["cuda", "backends.device", "fusion", "compiled", "modes.autocast", "amp"],
-    ),
+        ["replay.compile", "cuda", "backends.device", "fusion", "compiled", "modes.autocast",
+         "amp"],
+    ),  # fmt: skip
     "nn": ("Layers", ["nn"]),
     "optim": ("Optimizers, data, files, training", ["optim", "data", "io", "train"]),
     "instrument": ("Instruments", ["instrument"]),

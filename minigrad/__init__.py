@@ -95,6 +95,7 @@ from .modes.saved_hooks import (
     saved_tensors_hooks,
 )
 from .tape.tape import Tape
+from .replay import compile
 from .instrument import DeviceTimes, dump_graph, graph_dict, graph_text, record_backward
 from .instrument import event_log, profile
 from .instrument.environment import start as _start_instruments

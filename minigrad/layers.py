@@ -17,7 +17,7 @@ from typing import Any
 HERE = Path(__file__).parent
 LAYERS = (
     "backends", "engine", "tensor_api", "modes", "custom", "ops", "special", "stats", "func",
-    "expressions", "tape", "parallel", "fast", "courtesy", "fusion", "compiled", "on_gpu",
+    "expressions", "tape", "parallel", "fast", "courtesy", "fusion", "compiled", "on_gpu", "replay",
     "instrument", "nn", "optim", "amp", "data", "io", "distributed", "array_api", "testing",
 )  # fmt: skip
 READING = (

@@ -1,0 +1,150 @@
+"""What a run records of a call, and whether another call is the same."""
+
+from typing import Any
+
+import numpy as np
+
+from ..engine import versions
+from ..engine.graph import TensorBase
+from ..tensor_api.tensor import Tensor
+from .awaited import Spec
+
+_PLAIN = {int, str, bool, type(None)}  # of one type, equal ones are the same
+
+
+class Constant:
+    """An argument that is neither tensor nor array; equal ones have one type and one value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class Outside:
+    """A tensor or array that a segment took from outside, by the order of first use.
+
+    varying   whether each call may bring another one of the same form: its array is an input of the
+              program. Of the others the object must be the same one; a program reads its memory.
+    """
+
+    __slots__ = ("tensor", "array", "needs", "varying", "first_use", "shares", "last_write")
+
+    def __init__(self, x: Any, varying: bool, first_use: tuple, shares: int | None):
+        self.tensor, self.array, self.needs = x, array_of(x), needs(x)
+        self.last_write = versions.last_write_here()  # before its first use
+        self.varying, self.first_use, self.shares = varying, first_use, shares
+
+    def fits(self, x: Any) -> bool:
+        """Whether x may stand in this one's place."""
+        if needs(x) is not self.needs:
+            return False
+        array = array_of(x)
+        if not self.varying:
+            return array is self.array and (x is self.tensor or not self.needs)
+        return (
+            type(array) is type(self.array)
+            and array.shape == self.array.shape
+            and array.dtype == self.array.dtype
+            and array.strides == self.array.strides
+            and getattr(array, "device", None) == getattr(self.array, "device", None)
+        )
+
+
+class Call:
+    """One call of a segment, of an op or of a backward.
+
+    args        for each argument the number i of a value, ~k for Outside k, or a Constant
+    outputs     the Specs of its results; those of a backward are the leaves' gradients
+    several     whether it returned a tuple
+    recording   whether ops were recorded
+    leaves      of a backward: for each output (k of the leaf's Outside, whether it had a gradient)
+    draws       whether it draws from the library's generator
+    writes      whether it wrote into arrays among its parameters, as running statistics are
+    """
+
+    __slots__ = (
+        "op", "args", "params", "outputs", "several", "recording", "leaves", "draws", "writes",
+    )  # fmt: skip
+
+    def __init__(self, op: Any, args: tuple, params: dict, recording: bool):
+        self.op, self.args, self.params, self.recording = op, args, params, recording
+        self.outputs: list[Spec] = []
+        self.several = False
+        self.leaves: tuple | None = None
+        self.writes = False
+        self.draws = "generator" in getattr(op, "defaults", ())
+
+
+def array_of(x: Any) -> Any:
+    """The array of a tensor; an array is its own."""
+    return x._data if isinstance(x, TensorBase) else x
+
+
+def needs(x: Any) -> bool:
+    """Whether x requires a gradient."""
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array of NumPy or CuPy."""
+    return hasattr(x, "strides") and hasattr(x, "shape")
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two static values are the same: type and value, NaN as itself, arrays by elements."""
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind in _PLAIN:
+        return a == b
+    if a is b:
+        return not isinstance(a, TensorBase)  # its numbers may have changed
+    if isinstance(a, TensorBase):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, float):
+        return a.hex() == b.hex()
+    if isinstance(a, slice):
+        return same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+    try:
+        return bool(a == b)
+    except Exception:
+        return False
+
+
+def arrays_in(value: Any) -> list:
+    """The arrays in a static value, also in nested tuples, lists and dicts."""
+    if is_array(value):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [x for part in parts for x in arrays_in(part)] if _is_nested(value) else []
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, tuple | list | dict)
+
+
+def kept(value: Any) -> Any:
+    """A static value as a recording keeps it: arrays copied, since their owner may change them."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if type(value) in (tuple, list):
+        return type(value)([kept(part) for part in value])
+    if type(value) is dict:
+        return {key: kept(part) for key, part in value.items()}
+    return value
+
+
+def has_tensor(value: Any) -> bool:
+    """Whether a tensor stands in a static value, also in nested tuples, lists and dicts."""
+    if isinstance(value, TensorBase):
+        return True
+    if isinstance(value, tuple | list):
+        return any(map(has_tensor, value))
+    return isinstance(value, dict) and any(map(has_tensor, value.values()))

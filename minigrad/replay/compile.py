@@ -1,0 +1,246 @@
+"""mg.compile: the decorator, and what it keeps from call to call."""
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.sites import calling_frame
+from ..engine import events, modes
+from ..engine.errors import describe
+from ..errors import CompileError
+from ..tensor_api.tensor import Tensor
+from .program import Program
+from .run import Run
+
+MOST = 8  # programs of one segment; a function that needs more runs as it stands
+
+
+def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
+    """fn, whose arithmetic is recorded once and then replayed: the same numbers, sooner.
+
+        @mg.compile
+        def step(x, target):
+            optimizer.zero_grad()
+            loss = mg.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    At each call the Python of fn runs. Its ops are awaited: each is compared with the recorded one,
+    and where somebody looks at a number (an optimizer at a gradient) all of them are computed by
+    one program: on the host a flat list of NumPy's calls in buffers planned once, on a GPU a CUDA
+    graph. Branches, counters, prints and random draws are those of fn. Another shape, dtype,
+    branch or constant is recorded as another program, eight at most for each form of the arguments.
+    The bits are those of fn without mg.compile; each new program is run once and compared.
+
+    Where no program can stand for the ops they run one by one as without mg.compile: under
+    autocast, in func transforms, with hooks, in a backward with options (retain_graph,
+    create_graph), and where a graph outlives the segment: a number is looked at before the
+    backward, or fn returns a result whose backward is called outside. step.explain() lists the
+    programs and such reasons; MINIGRAD_COMPILE_LOG=1 prints them as they come.
+
+    fullgraph   such a place is a CompileError
+    """
+    if fn is None:
+        return functools.partial(compile, fullgraph=fullgraph)
+    if not callable(fn):
+        raise TypeError(f"mg.compile takes a function or a module, got {describe(fn)}")
+    return Compiled(fn, fullgraph)
+
+
+class Store:
+    """The programs of one form of call: for each segment a list, the one used last in front."""
+
+    def __init__(self, name: str, fullgraph: bool):
+        self.name, self.fullgraph = name, fullgraph
+        self.segments: dict[int, list[Program]] = {}
+        self.varying: set[tuple] = set()  # first uses of what is another array from call to call
+        self.replays = 0
+
+    def programs(self, segment: int) -> list[Program]:
+        """Those of a segment."""
+        return self.segments.setdefault(segment, [])
+
+    def expected(self, segment: int) -> Program | None:
+        """The one that was used last."""
+        known = self.programs(segment)
+        return known[0] if known else None
+
+    def used(self, segment: int, program: Program) -> None:
+        """This one was replayed."""
+        self.replays += 1
+        known = self.programs(segment)
+        if known[0] is not program:
+            known.remove(program)
+            known.insert(0, program)
+
+    def vary(self, segment: int, program: Program, first_use: tuple) -> None:
+        """What was the same object so far is another one: an input of the next program."""
+        self.varying.add(first_use)
+        known = self.programs(segment)
+        if program in known:
+            known.remove(program)
+
+    def keep(self, segment: int, program: Program, ended: str) -> None:
+        """A new program. The one that it replaces did the same and handed out less."""
+        known = self.programs(segment)
+        known[:] = [old for old in known if not _same_calls(old, program)]
+        if len(known) == MOST:
+            program.runner = None
+            program.why = (
+                f"{MOST} programs were recorded for this form of call, and none fits: what Python "
+                "computes anew in each call (a counter, a schedule) is a constant of a program. "
+                "Pass it as a tensor"
+            )
+        known.insert(0, program)
+        size = f"{len(program.calls)} calls"
+        if program.runner is not None:
+            kind = ", as a CUDA graph" if program.captured else ""
+            say(f"{self.name}: segment {segment}: {size} recorded as a program of "
+                f"{len(program.runner)} calls{kind}; it ended since {ended}{_here()}")  # fmt: skip
+            return
+        say(f"{self.name}: segment {segment}: {size} run one by one: {program.why}{_here()}")
+        if self.fullgraph:
+            modes.state.pending = None
+            raise CompileError(f"mg.compile: {self.name} is not one program: {program.why}.")
+
+
+def _same_calls(a: Program, b: Program) -> bool:
+    return len(a.calls) == len(b.calls) and all(
+        x is y for x, y in zip(a.calls, b.calls, strict=True)
+    )
+
+
+def _here() -> str:
+    frame = calling_frame()
+    return f" ({os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"
+
+
+def say(text: str) -> None:
+    """A line for MINIGRAD_COMPILE_LOG=1."""
+    if os.environ.get("MINIGRAD_COMPILE_LOG", "0") not in ("", "0"):
+        print(f"mg.compile: {text}", file=sys.stderr)
+
+
+class Compiled:
+    """A function or module under mg.compile; see there. Other attributes are those of fn."""
+
+    def __init__(self, fn: Callable, fullgraph: bool):
+        self.fn, self.fullgraph = fn, fullgraph
+        self.name = getattr(fn, "__qualname__", type(fn).__name__)
+        self.stores: dict[Any, Store] = {}
+        self.as_it_stands: dict[str, None] = {}  # reasons of calls that were not awaited at all
+        functools.update_wrapper(self, fn, updated=())
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        why = _mode_in_the_way()
+        if why:
+            return self._plainly(why, args, kwargs)
+        given: set[int] = set()
+        key = modes.state.recording, _form(args, given), _form(kwargs, given)
+        store = self.stores.get(key)
+        if store is None:
+            store = self.stores[key] = Store(self.name, self.fullgraph)
+        run = Run(store, given)
+        state = modes.state
+        if (first := store.expected(0)) is not None and first.runner is None:
+            return self.fn(*args, **kwargs)
+        modes.add_reason()
+        try:
+            state.pending = run
+            try:
+                result = self.fn(*args, **kwargs)
+            except BaseException:
+                if state.pending is run:
+                    state.pending = None
+                    run.abandon()
+                raise
+            if state.pending is run:
+                run.end("the function returned")
+            return result
+        finally:
+            state.pending = None
+            modes.add_reason(-1)
+
+    def _plainly(self, why: str, args: tuple, kwargs: dict) -> Any:
+        if why not in self.as_it_stands:
+            self.as_it_stands[why] = None
+            say(f"{self.name}: runs as it stands: {why}")
+        if self.fullgraph and why != _NESTED:
+            raise CompileError(f"mg.compile: {self.name} is not one program: {why}.")
+        return self.fn(*args, **kwargs)
+
+    def explain(self) -> str:
+        """Its programs, a line each, and why ops run one by one where they do."""
+        lines = [f"{self.name}: {len(self.stores)} forms of arguments"]
+        for store in self.stores.values():
+            lines.append(f"  {store.replays:,} replays")
+            for segment, programs in sorted(store.segments.items()):
+                for program in programs:
+                    said = f"    segment {segment}: {len(program.calls)} calls"
+                    if program.runner is None:
+                        lines.append(f"{said}, one by one: {program.why}")
+                        continue
+                    kind = "CUDA graph" if program.captured else "program"
+                    lines.append(f"{said}, a {kind} of {len(program.runner)} calls, "
+                                 f"{program.runner.nbytes:,} bytes of buffers")  # fmt: skip
+        lines += [f"  as it stands: {why}" for why in self.as_it_stands]
+        return "\n".join(lines)
+
+
+_NESTED = "it is called by a compiled function, and is part of that"
+
+
+def _mode_in_the_way() -> str:
+    """Why ops cannot be awaited now; "" where they can."""
+    state = modes.state
+    if state.pending is not None:
+        return _NESTED
+    if state.level:
+        return "it runs inside a transform of mg.func"
+    if state.tapes or state.saving or state.anomaly is not None:
+        return "a tape, saved-tensor hooks, a checkpoint or anomaly mode looks at every op"
+    if state.autocast is not None:
+        return "it runs under autocast"
+    if modes.checked or state.session is not None:
+        return "a session or deterministic mode looks at every op"
+    if events.listeners:
+        return "a profile or another listener hears every op"
+    return ""
+
+
+def _form(x: Any, given: set[int]) -> Any:
+    """What calls with one set of programs have in common; notes the arrays among the arguments."""
+    if isinstance(x, Tensor):
+        array = x._data
+        if x.node is None:  # a parameter that is passed is the same one in each call, or will vary
+            given.add(id(array))
+        return Tensor, array.shape, array.dtype, x.requires_grad, type(array)
+    if isinstance(x, np.ndarray):
+        given.add(id(x))
+        return np.ndarray, x.shape, x.dtype
+    if isinstance(x, bool | str | bytes | type(None)):
+        return x
+    if isinstance(x, int | float | complex):
+        return type(x)
+    if isinstance(x, tuple | list):
+        return type(x), *[_form(part, given) for part in x]
+    if isinstance(x, dict):
+        return dict, *[(key, _form(part, given)) for key, part in x.items()]
+    return id(x)

@@ -1,0 +1,164 @@
+"""A segment as one program: the tape's calls and its backwards, with memory of their own."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..backends.device import device_of
+from ..backends.dtypes import is_differentiable
+from ..engine import versions
+from ..engine.errors import describe
+from ..engine.graph import Leaf, Port
+from ..errors import TapeError
+from ..on_gpu.graphs import capture_calls
+from ..tape.buffers import Runner
+from ..tape.program import Compiler
+from ..tape.record import Outside as TapeOutside
+from .calls import Call, Outside, array_of, arrays_in
+
+
+class Program:
+    """What a segment did, and how it is done again.
+
+    calls      what the function is compared with
+    outsides   what the calls took from outside
+    runner     makes the calls; None where the segment runs op by op, for the reason `why`
+    ends       the numbers of the values that it hands out
+    nodes      the nodes of those that a backward has used up already
+    """
+
+    def __init__(self, calls: list[Call], outsides: list[Outside], why: str = ""):
+        self.calls, self.outsides, self.why = calls, outsides, why
+        self.runner: Any = None
+        self.inputs: list[int] = []
+        self.order: list[int] = []
+        self.ends: frozenset[int] = frozenset()
+        self.nodes: dict[int, Any] = {}
+        self.captured = False
+
+    def run(self, arrays: list) -> dict[int, Any]:
+        """{number of a value: its array}, for the arrays in place of the Outsides."""
+        made = self.runner.run([arrays[k] for k in self.inputs])
+        return dict(zip(self.order, made, strict=True))
+
+
+def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
+    """The program of a segment that was recorded, of which these values are still referred to."""
+    program = Program(run.calls, run.outsides, why or _written(run) or _still_open(run, alive))
+    if program.why:
+        return program
+    # a trace runs the calls again, and running statistics have moved already
+    written = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
+    before = [x.copy() for x in written]
+    try:
+        _compile(program, run, tape, alive)
+    except (TapeError, ValueError) as error:
+        program.why = str(error)
+    finally:
+        for x, old in zip(written, before, strict=True):
+            x[...] = old
+    return program
+
+
+def _written(run: Any) -> str:
+    """Why memory that the calls read cannot be read later: Python wrote into it meanwhile."""
+    own = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
+    for outside in run.outsides:
+        written = versions.written_after(outside.array, outside.last_write)
+        if written is not None and not any(x is outside.array for x in own):
+            return f"{written[3]} wrote into {describe(outside.array)}, which ops had read before"
+    return ""
+
+
+def _still_open(run: Any, alive: list[int]) -> str:
+    """Why the values that are left cannot come from a program: their graph is still to be used."""
+    for i in alive:
+        node = run.values[i].node
+        if node is None or type(node) is Leaf:
+            continue
+        producer = node.parents[0] if type(node) is Port else node
+        if producer.saved is not None:
+            return (
+                f"a result of {producer.op.name} leaves the segment with its graph: call backward "
+                "before a number is looked at, or detach it"
+            )
+    return ""
+
+
+def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
+    gradients = {spec.index for call in run.calls if call.leaves for spec in call.outputs}
+    values = [i for i in alive if i not in gradients]
+    backwards = [call for call in run.calls if call.leaves]
+    roots = [run.values[i] for i in values]
+    roots += [run.values[i] for call in backwards for i in call.args]
+    program.inputs = [k for k, x in enumerate(run.outsides) if x.varying]
+    found = [tape.find(run.outsides[k].array) for k in program.inputs]
+    program.inputs = [
+        k for k, x in zip(program.inputs, found, strict=True) if isinstance(x, TapeOutside)
+    ]
+    given = list(dict.fromkeys([x for x in found if isinstance(x, TapeOutside)]))
+    program.inputs = [
+        next(k for k in program.inputs if run.outsides[k].array is x.array) for x in given
+    ]
+    compiler = Compiler(tape, roots, given)
+    ends = [compiler.known[tape.find(run.values[i])] for i in values]
+    order = list(values)
+    for call in backwards:
+        leaves = [run.outsides[k].tensor for k, _ in call.leaves or ()]
+        vertices = [x.node for x in leaves]
+        ends += compiler.backward([run.values[i] for i in call.args], vertices, None, True)
+        order += [spec.index for spec in call.outputs]
+    runner = Runner(compiler.trace, [compiler.known.get(x) for x in given], ends, True)
+    program.order, program.ends = order, frozenset(order)
+    program.nodes = {i: run.values[i].node for i in values if run.values[i].node is not None}
+    program.runner = runner
+    arrays = [array_of(x.tensor) for x in run.outsides]
+    _check(program, run, arrays)
+    if program.runner is not None and any(device_of(array) != "cpu" for array in arrays):
+        _capture(program)
+
+
+def _check(program: Program, run: Any, arrays: list) -> None:
+    """Run it once on the same arrays: a program that gives other bits is not used."""
+    if any(step.draws for step in program.runner.steps):
+        return
+    before = random.get_state()
+    made = program.run(arrays)
+    random.set_state(before)
+    for i, array in made.items():
+        expected = run.alone.get(i, run.values[i])._data
+        if not _agrees(array, expected):
+            program.runner = None
+            program.why = f"its replay gave other numbers of value {i}"
+            return
+
+
+# Libraries on a GPU may add in another order in each run: cuDNN's gradients of weights do.
+_OFF_ON_GPU = {2: 2e-2, 4: 1e-3, 8: 1e-10}  # by bytes of a real number, of the largest one
+
+
+def _agrees(a: Any, b: Any) -> bool:
+    """Whether a replay's array has the eager one's bits; on a GPU nearly so will do."""
+    if a is None or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if isinstance(a, np.ndarray):
+        return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+    a, b = a.get(), b.get()
+    if a.tobytes() == b.tobytes() or not is_differentiable(a.dtype):
+        return a.tobytes() == b.tobytes()
+    narrow = min(8, a.real.dtype.itemsize)
+    wide = np.result_type(a.dtype, np.float32)
+    a, b = a.astype(wide), b.astype(wide)
+    largest = np.abs(b[np.isfinite(b)]).max(initial=0)
+    off = _OFF_ON_GPU[narrow] * largest
+    return bool(np.allclose(a, b, rtol=0, atol=off, equal_nan=True))
+
+
+def _capture(program: Program) -> None:
+    """As a CUDA graph where that can be; else its calls are made one by one."""
+    try:
+        capture_calls(program.runner, copy=True)
+        program.captured = True
+    except TapeError as error:
+        program.why = str(error)

@@ -1,0 +1,481 @@
+"""One call of a compiled function: its Python runs, and its arithmetic is awaited.
+
+A run is a row of segments. A segment begins with the first op and ends where somebody looks at a
+number: an optimizer that reads a gradient, x.item(), the end of the function. While it lasts, each
+op is compared with the next call of the program that was recorded before. Where all are the same
+the program runs, as one. Where one differs, what came before it runs op by op, and the rest of the
+segment is recorded anew. So branches, counters and prints of the function are right by
+construction: nothing that Python does is left out.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..backends import random
+from ..engine import graph, modes, versions
+from ..engine.errors import describe
+from ..engine.graph import Leaf, TensorBase, wrap
+from ..errors import CompileError
+from ..modes.hook_runner import any_in
+from ..modes.recording import Recording
+from ..tape.tape import Tape
+from ..tensor_api import derivatives
+from ..tensor_api.tensor import Tensor
+from .awaited import Awaited, Spec, awaited, detach, fill, run_of, spec_of
+from .calls import (
+    Call,
+    Constant,
+    Outside,
+    array_of,
+    arrays_in,
+    has_tensor,
+    is_array,
+    kept,
+    needs,
+    same,
+)
+from .program import Program, build
+
+
+def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
+    """[(leaf, its gradient)] of one backward from these roots."""
+    found: list = []
+
+    def keep(vertex: Any, g: Any) -> None:
+        x = vertex.tensor()
+        if x is not None and x.node is not None:  # else dropped or frozen meanwhile
+            found.append((x, g))
+
+    derivatives.differentiate(list(roots), None, keep, None, None, False, deposits=True)
+    return found
+
+
+class Run:
+    """The state of one call. `store` keeps the programs of this form of call, by segment."""
+
+    def __init__(self, store: Any, given: set[int]):
+        self.store, self.given = store, given  # given: ids of the arrays among the arguments
+        self.thread = modes.state.thread
+        self.segment = -1
+        self.begin()
+
+    def begin(self) -> None:
+        """The next segment."""
+        self.segment += 1
+        self.program: Program | None = self.store.expected(self.segment)
+        self.position = 0  # in the program
+        self.calls: list[Call] = []  # recorded now
+        self.outsides: list[Outside] = []
+        self.numbers: dict[tuple, int] = {}  # what identifies an Outside -> its k
+        self.bound: list = []  # the tensor or array in place of each Outside, in a replay
+        self.clocks: list[int] = []  # for each of them the newest write before its first use
+        self.values: list[Any] = []  # the tensors themselves, while it is recorded
+        self.refs: list[weakref.ref] = []  # for each value its Awaited
+        self.sums: dict[int, Any] = {}  # gradient -> the older one that it is added to
+        self.gradients: set[int] = set()  # the values that a backward has made
+        self.alone: dict[int, Any] = {}  # such a gradient as the backward gave it
+        self.misfit: Outside | None = None
+        self.tape: Tape | None = None
+        self.open = ""  # why this segment cannot be replayed
+        if self.program is not None and self.program.runner is None:
+            self.leave()  # the rest of the call runs as it stands
+
+    def leave(self) -> None:
+        """Await nothing more in this call."""
+        modes.state.pending = None
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call(self, op: Any, args: tuple, params: dict) -> Any:
+        """The result of an op, awaited; None where the op may run as ever."""
+        for x in args:
+            if isinstance(x, TensorBase):
+                break
+        else:
+            return None
+        while self.program is not None:
+            expected = self.expected()
+            if expected is not None and self.is_next(expected, op, args, params):
+                return self.awaiting(expected)
+            self.differs()
+        if modes.state.pending is not self or op is detach and type(args[0]) is not Awaited:
+            return None
+        return self.record(op, args, params)
+
+    def expected(self) -> Call | None:
+        """The program's next call."""
+        program = self.program
+        assert program is not None
+        return program.calls[self.position] if self.position < len(program.calls) else None
+
+    def is_next(self, expected: Call, op: Any, args: tuple, params: dict) -> bool:
+        """Whether this call is the expected one."""
+        if expected.op is not op or len(args) != len(expected.args):
+            return False
+        if expected.recording is not modes.state.recording or modes.state.autocast is not None:
+            return False
+        if (params or expected.params) and not same(params, expected.params):
+            return False
+        if expected.writes:
+            pairs = zip(arrays_in(params), arrays_in(expected.params), strict=True)
+            if not all(a is b for a, b in pairs):
+                return False
+        count = len(self.bound)
+        for x, known in zip(args, expected.args, strict=True):
+            if type(known) is not int:
+                fits = same(x, known.value)
+            elif type(x) is Awaited:
+                fits = spec_of(x).index == known and run_of(x) is self
+            else:
+                fits = known < 0 and self.is_outside(~known, x)
+            if not fits:
+                del self.bound[count:], self.clocks[count:]
+                return False
+        return True
+
+    def is_outside(self, k: int, x: Any) -> bool:
+        """Whether x is what stands for Outside k in this call, or may from now on."""
+        if k < len(self.bound):
+            known = self.bound[k]
+            return known is x or (
+                array_of(known) is array_of(x) and not needs(known) and not needs(x)
+            )
+        assert self.program is not None
+        outside = self.program.outsides[k]
+        if not (isinstance(x, TensorBase) or is_array(x)):
+            return False
+        if not outside.fits(x):
+            if needs(x) is outside.needs:
+                self.misfit = outside
+            return False
+        if outside.shares is not None:
+            if array_of(self.bound[outside.shares]) is not array_of(x):
+                return False
+        self.bound.append(x)
+        self.clocks.append(versions.last_write_here())
+        return True
+
+    def awaiting(self, call: Call) -> Any:
+        """What a call returns that the program will make."""
+        self.position += 1
+        if call.draws:
+            random.await_draws(self.drawn)
+        made = [awaited(spec, self) for spec in call.outputs]
+        self.refs += map(weakref.ref, made)
+        return tuple(made) if call.several else made[0]
+
+    def record(self, op: Any, args: tuple, params: dict) -> Any:
+        """Run a call, and note it."""
+        why = self.unfit(op, args, params)
+        if why:
+            self.end(why)
+            return None
+        if self.tape is None:
+            self.tape = Tape()
+        call = Call(op, self.references(args), kept(params), modes.state.recording)
+        before = versions.last_write_here()
+        y = self.run(call, [self.real(x) for x in args], params)
+        if versions.last_write_here() != before:
+            call.writes, call.params = True, params
+        call.several = isinstance(y, tuple)
+        return self.made(call, y if call.several else (y,))
+
+    def unfit(self, op: Any, args: tuple, params: dict) -> str:
+        """Why this call cannot be recorded; "" where it can."""
+        if modes.state.autocast is not None:
+            return f"{op.__name__} runs under autocast"
+        if has_tensor(params) or any(isinstance(x, list | tuple) for x in args):
+            return f"{op.__name__} has a tensor among its static parameters"
+        if any(type(x) is Awaited and spec_of(x).index in self.gradients for x in args):
+            return f"{op.__name__} takes a gradient"
+        if params.get("generator") is not None:
+            return f"{op.__name__} draws from a generator of its own"
+        return ""
+
+    def run(self, call: Call, args: list, params: dict) -> Any:
+        """Run a call on real tensors, on the tape."""
+        state, tape = modes.state, self.tape
+        assert tape is not None
+        state.pending = None
+        try:
+            with tape, Recording(call.recording):
+                return call.op(*args, **params)
+        finally:
+            state.pending = self
+
+    def made(self, call: Call, ys: tuple) -> Any:
+        """The results of a call that was recorded, as Awaited ones."""
+        call.outputs = [Spec(len(self.values) + i, y) for i, y in enumerate(ys)]
+        self.calls.append(call)
+        self.values += ys
+        made = [awaited(spec, self) for spec in call.outputs]
+        self.refs += map(weakref.ref, made)
+        return tuple(made) if call.several else made[0]
+
+    def references(self, args: tuple) -> tuple:
+        """The arguments as a Call keeps them."""
+        return tuple([self.reference(x, i) for i, x in enumerate(args)])
+
+    def reference(self, x: Any, i: int) -> Any:
+        if type(x) is Awaited and run_of(x) is self:
+            return spec_of(x).index
+        if not (isinstance(x, TensorBase) or is_array(x)):
+            return Constant(x)
+        return ~self.outside(x, (self.segment, len(self.calls), i))
+
+    def outside(self, x: Any, use: tuple) -> int:
+        """The number of an Outside."""
+        array = array_of(x)
+        key = (id(array), id(x) if needs(x) else 0)
+        if key not in self.numbers:
+            shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
+            varying = id(array) in self.given or use in self.store.varying
+            self.numbers[key] = len(self.outsides)
+            self.outsides.append(Outside(x, varying, use, shares))
+        return self.numbers[key]
+
+    def real(self, x: Any) -> Any:
+        """The tensor that an Awaited of this segment stands for, while it is recorded."""
+        return self.values[spec_of(x).index] if type(x) is Awaited else x
+
+    # -- backward ------------------------------------------------------------------------------
+
+    def aside(self, why: str, fn: Callable, *args: Any, **kwargs: Any) -> Any:
+        """fn(...) as it stands, on what is computed by now."""
+        self.end(why)
+        before, modes.state.pending = modes.state.pending, None
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            modes.state.pending = before
+
+    def backward(self, tensors: Any) -> bool:
+        """Await a backward; False where it has to run as it stands."""
+        roots = derivatives.listed(tensors)
+        if not all(type(x) is Awaited for x in roots):
+            return False
+        while self.program is not None:
+            expected = self.expected()
+            if expected is not None and self.is_next_backward(expected, roots):
+                made = self.awaiting(expected)
+                assert expected.leaves is not None
+                for (k, _), g in zip(expected.leaves, made, strict=True):
+                    self.deposit(self.bound[k], g)
+                return True
+            self.differs()
+        if not all(type(x) is Awaited for x in roots):  # a program was replayed up to here
+            return False
+        reals = [self.real(x) for x in roots]
+        if graph.hook_count and any_in(graph.backward_order([x.node for x in reals if x.node])):
+            return False
+        call = Call(backward, self.references(tuple(roots)), {}, modes.state.recording)
+        call.several = True
+        leaves, gs = self.differentiated(call, reals)
+        call.leaves = tuple([(self.numbers[key], x._grad is not None) for key, x in leaves])
+        for (_, x), g in zip(leaves, self.made(call, tuple(gs)), strict=True):
+            self.deposit(x, g)
+        return True
+
+    def is_next_backward(self, expected: Call, roots: list) -> bool:
+        if expected.leaves is None or not self.is_next(expected, backward, tuple(roots), {}):
+            return False
+        leaves = [(self.bound[k], had) for k, had in expected.leaves]
+        if graph.hook_count and any_in([x.node for x, _ in leaves]):
+            return False
+        return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
+
+    def differentiated(self, call: Call, roots: list) -> tuple[list, list]:
+        """([(key of the Outside, leaf)], their gradients as tensors)."""
+        if self.tape is None:
+            self.tape = Tape()
+        leaves, gs = [], []
+        for x, g in self.run(call, roots, {}):
+            key = (id(array_of(x)), id(x))
+            if key in self.numbers:
+                leaves.append((key, x))
+                gs.append(g if isinstance(g, Tensor) else wrap(g))
+            else:
+                self.open = "a backward goes through what was computed before the call"
+                derivatives.accumulate(x, g if isinstance(g, Tensor) else wrap(g), False)
+        return leaves, gs
+
+    def deposit(self, leaf: Tensor, g: Awaited) -> None:
+        """Add an awaited gradient to a leaf's."""
+        self.gradients.add(spec_of(g).index)
+        if leaf._grad is not None:
+            self.sums[spec_of(g).index] = leaf._grad
+        leaf._grad = g
+
+    # -- where the program does not fit --------------------------------------------------------
+
+    def differs(self) -> None:
+        """Go on with another program that begins like this segment; else record from here on."""
+        program, misfit, self.misfit = self.program, self.misfit, None
+        assert program is not None
+        if misfit is not None and not misfit.varying:
+            self.store.vary(self.segment, program, misfit.first_use)
+        else:
+            for other in self.alike():
+                if other not in self.tried and len(other.calls) > self.position:
+                    self.tried.append(other)
+                    self.program = other
+                    return
+            if self.position == len(program.calls) and self.replay():
+                return  # this call begins the next segment
+        self.resolve()
+
+    def alike(self) -> list[Program]:
+        """The programs of this segment that begin with the calls made so far, on what they took."""
+        assert self.program is not None
+        begun = self.program.calls[: self.position]
+        found = []
+        for other in self.store.programs(self.segment):
+            calls, taken = other.calls[: self.position], other.outsides[: len(self.bound)]
+            if len(calls) == len(begun) and all(a is b for a, b in zip(calls, begun, strict=True)):
+                if all(known.fits(x) for known, x in zip(taken, self.bound, strict=True)):
+                    found.append(other)
+        return found
+
+    @property
+    def tried(self) -> list:
+        """The programs that were looked at for the call at this position."""
+        at, tried = getattr(self, "_tried", (None, []))
+        here = (self.segment, self.position)
+        if at != here:
+            tried = [self.program]
+            self._tried = here, tried
+        return tried
+
+    def resolve(self) -> None:
+        """Run op by op what was awaited, and go on recording."""
+        program, self.program = self.program, None
+        assert program is not None
+        random.await_draws(None)
+        self.refuse_written()
+        self.tape = Tape()
+        self.calls, self.values = list(program.calls[: self.position]), []
+        self.outsides = []
+        for x, known in zip(self.bound, program.outsides, strict=False):
+            k = self.outside(x, known.first_use)
+            self.outsides[k].varying |= known.varying
+            self.outsides[k].last_write = self.clocks[k]
+        for call in self.calls:
+            args = [self.argument(known) for known in call.args]
+            if call.leaves is None:
+                y = self.run(call, args, call.params)
+                self.values += y if call.several else (y,)
+            else:
+                self.values += self.differentiated(call, args)[1]
+
+    def argument(self, known: Any) -> Any:
+        """An argument of a call that is run after all."""
+        if type(known) is not int:
+            return known.value
+        return self.values[known] if known >= 0 else self.bound[~known]
+
+    def refuse_written(self) -> None:
+        """CompileError where memory that awaited ops read was written meanwhile."""
+        newest = versions.last_write_here()
+        for x, clock in zip(self.bound, self.clocks, strict=True):
+            written = newest != clock and versions.written_after(array_of(x), clock)
+            if written:
+                self.leave()
+                raise CompileError(
+                    f"mg.compile: {written[3]} has changed {describe(x)} while ops that read it "
+                    "were awaited. Look at a result of theirs before (y.data), or write outside of "
+                    "the compiled function."
+                )
+
+    # -- the end of a segment ------------------------------------------------------------------
+
+    def drawn(self) -> None:
+        """Somebody draws random numbers, and awaited ops draw before."""
+        self.end("random numbers are drawn between ops")
+
+    def look(self, x: Awaited) -> None:
+        """Somebody looks at the numbers of x."""
+        if modes.state.thread != self.thread:
+            raise CompileError(
+                "mg.compile: another thread looks at a result that this call has not computed yet. "
+                "Look at it (y.data) before it is handed to the thread."
+            )
+        self.end("a number is looked at")
+
+    def end(self, why: str) -> None:
+        """Compute all that is awaited; the next op begins another segment."""
+        if not self.refs:
+            return
+        random.await_draws(None)
+        if self.program is not None:
+            if self.replay():
+                return
+            self.resolve()
+        self.settle([x._data for x in self.values_with_sums()], self.nodes())
+        self.store.keep(self.segment, self.built(why), why)
+        self.begin()
+
+    def replay(self) -> bool:
+        """Run the program, if it is the one for this segment."""
+        program, begun = self.program, self.position
+        assert program is not None
+        if len(program.calls) != begun:
+            ended = [other for other in self.alike() if len(other.calls) == begun]
+            if not ended:
+                return False
+            program = ended[0]
+        alive = [i for i, ref in enumerate(self.refs) if ref() is not None]
+        if program.runner is None or not program.ends.issuperset(alive):
+            return False
+        random.await_draws(None)  # the program draws itself
+        self.refuse_written()
+        modes.state.pending = None
+        modes.add_reason(-1)
+        try:
+            arrays = program.run([array_of(x) for x in self.bound])
+        finally:
+            modes.add_reason()
+            modes.state.pending = self
+        for i, old in sorted(self.sums.items()):
+            older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
+            arrays[i] = older + arrays[i]
+        self.settle(arrays, program.nodes)
+        self.store.used(self.segment, program)
+        self.begin()
+        return True
+
+    def values_with_sums(self) -> list:
+        """The recorded values, gradients with what they are added to."""
+        for i, old in sorted(self.sums.items()):
+            self.alone[i] = self.values[i]
+            self.values[i] = wrap(self.real(old)._data + self.values[i]._data)
+        return self.values
+
+    def nodes(self) -> dict:
+        """The nodes of the values that have one."""
+        return {i: y.node for i, y in enumerate(self.values) if y.node is not None}
+
+    def settle(self, arrays: Any, nodes: dict) -> None:
+        """Every Awaited that is alive becomes a plain tensor."""
+        for i, ref in enumerate(self.refs):
+            x = ref()
+            if type(x) is Awaited:
+                fill(x, arrays[i], nodes.get(i))
+
+    def built(self, why: str) -> Program:
+        """The program of the segment that was recorded."""
+        alive = [i for i, ref in enumerate(self.refs) if ref() is not None]
+        assert self.tape is not None
+        modes.state.pending = None
+        try:
+            return build(self, self.tape, alive, self.open)
+        finally:
+            modes.state.pending = self
+
+    def abandon(self) -> None:
+        """An error leaves the function: what is alive gets its numbers, and nothing is kept."""
+        random.await_draws(None)
+        if self.refs:
+            if self.program is not None:
+                self.resolve()
+            self.settle([x._data for x in self.values_with_sums()], self.nodes())
