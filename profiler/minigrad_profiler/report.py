@@ -34,7 +34,7 @@ _TABLES = ("op", "shape", "line", "scope", "thread")
 _MOST_MARKS = 200
 _COLOURS = {
     "Python": "python", "DataLoader": "data", "imports": "hook", "optimizers": "optimizer",
-    "recording": "recording",
+    "recording": "recording", "garbage collection": "gc",
 }  # fmt: skip
 _LEAST_PART = 0.005  # of the run: a smaller part outside of ops has no name of its own
 
