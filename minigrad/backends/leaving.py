@@ -61,6 +61,8 @@ def _leave(taken: list, *exc: object) -> Any:
 
 def _left_behind(way: _Way) -> None:
     """The `with` has dropped its way out, and has not gone it, or not to its end."""
+    if not way.taken:  # gone to its end: the frame of `__get__` was looked at, and kept the way
+        return
     kind, block, depth, _ = way.taken
     way.taken.clear()
     if kind.depth(block) > depth:

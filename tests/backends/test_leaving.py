@@ -89,6 +89,23 @@ def test_an_exit_that_nobody_calls_leaves_no_block():
     assert type(block).__exit__(block.__enter__(), None, None, None) is None and block.depth == 0
 
 
+def test_a_way_out_that_a_frame_outlived_is_not_gone_again(monkeypatch):
+    """A thread that looks at frames may keep that of `__get__` until the block is left."""
+    block, frames, errors = Block(), [], []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
+
+    def profile(frame, event, _):
+        if event == "return" and frame.f_code.co_name == "__get__":
+            frames.append(frame)
+
+    sys.setprofile(profile)
+    entered(block)
+    sys.setprofile(None)
+    assert len(frames) == 1
+    frames.clear()
+    assert block.calls == ["enter", None] and not errors
+
+
 def test_a_generator_that_was_left_behind_is_closed_and_does_not_go_on():
     done = []
 
