@@ -1,13 +1,16 @@
-"""What the README shows is what happens: its sessions, its op, its test command."""
+"""What the README shows is what happens: its sessions, its op, its figures, its test command."""
 
 import doctest
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from minigrad import layers
+from minigrad.instrument import formats
+from minigrad.testing.checks import CHECKS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,3 +52,23 @@ def test_the_test_command_is_the_one_that_make_and_ci_run():
 def test_the_reading_order_is_the_engine_s():
     [order] = re.findall(r"in this order: (.*?)\.\n", README)
     assert re.findall(r"`(\w+)`", order) == list(layers.READING)
+
+
+def test_the_figures_are_those_of_the_source():
+    assert len(layers.READING) == 11 and "eleven files" in README
+    assert layers.BUDGETS["engine"] == 1500 and "under 1,500 lines of code" in README
+    assert f"[{len(CHECKS)} checks]" in README
+    assert len(list((ROOT / "tutorials").glob("[0-9]*.py"))) == 14 and "Fourteen" in README
+
+
+def test_the_table_of_extras_names_each_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = re.findall(r"(?m)^\| (`[a-z`, ]+`) \|", README.partition("| extra |")[2])
+    named = set(re.findall(r"`(\w+)`", "".join(rows)))
+    assert named == set(project["optional-dependencies"])
+
+
+def test_the_changelog_names_the_versions_of_formats():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for name in (formats.GRAPH, formats.EVENTS):
+        assert "`{}` {}.{}".format(name, *formats._VERSIONS[name]) in changes
