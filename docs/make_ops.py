@@ -26,7 +26,7 @@ listed = runpy.run_path(str(Path(__file__).with_name("two_columns.py")))["listed
 HEADER = """# Every op
 
 {count} ops: formula, derivative, how to call it. Find one by its name in [A to Z](#a-to-z), which
-has NumPy's names too, or by what it does in [the families](#families). In Python, `help(mg.tan)`
+has NumPy's names too, or by its kind in [the families](#families). In Python, `help(mg.tan)`
 says the same.
 
 ## How to read an entry
@@ -34,12 +34,13 @@ says the same.
 > **`tan`** y = tan x ;  dy/dx = 1 + y²<br>
 > <sub>`mg.tan`, `np.tan` · primitive · elementwise · float64, float32, float16, …</sub>
 
-First the formula, then the derivative where it fits on the line: of an elementwise op the partial
-derivatives, of others what the rule gives for a cotangent g. The second line says how to call it
-(`x` is any tensor); an *inner* op is called by rules and other ops only. *Primitive* ops have rules
-of their own, *composite* ones are made of other ops. *Elementwise*, *linear* and *multilinear* ones
-need no further rule for forward mode; a *view* shares memory with its input. Then come the dtypes
-in which it is checked, and below what the docstring says of shapes, conventions and errors.
+First the formula, then the derivative where it fits on the line. An elementwise op has its partial
+derivatives there, another op the value of its rule for a cotangent g. The second line says how to
+call it (`x` is any tensor); an *inner* op is called by rules and other ops only. *Primitive* ops
+have rules of their own, *composite* ones are made of other ops. *Elementwise*, *linear* and
+*multilinear* ones need no further rule for forward mode; a *view* shares memory with its input.
+Then come the dtypes in which it is checked, and below what the docstring says of shapes,
+conventions and errors.
 
 A derivative of a derivative is not written down anywhere: the engine differentiates the rule, which
 is made of ops. Ask for its value, or read the rule:
