@@ -14,6 +14,9 @@ from ..tensor_api.tensor import Tensor
 _DATA, _NODE = TensorBase.__dict__["_data"], TensorBase.__dict__["node"]  # the slots themselves
 
 
+_set_data, _set_node, _new = _DATA.__set__, _NODE.__set__, object.__new__
+
+
 class Spec:
     """What is known of a value before it is computed: its number in the segment, and its form."""
 
@@ -101,9 +104,9 @@ def detach(x: Tensor) -> Tensor:
 
 def awaited(spec: Spec, run: Any) -> Awaited:
     """A new Awaited."""
-    x = object.__new__(Awaited)
-    _DATA.__set__(x, spec)
-    _NODE.__set__(x, run)
+    x = _new(Awaited)
+    _set_data(x, spec)
+    _set_node(x, run)
     x._grad = None
     return x
 
@@ -115,5 +118,5 @@ run_of: Callable[[Awaited], Any] = _NODE.__get__  # the Run that will compute it
 def fill(x: Awaited, data: Any, node: Any) -> None:
     """Make it a plain tensor."""
     x.__class__ = Tensor  # type: ignore[assignment]  # they have the same slots
-    _DATA.__set__(x, data)
-    _NODE.__set__(x, node)
+    _set_data(x, data)
+    _set_node(x, node)

@@ -6,7 +6,6 @@ import numpy as np
 
 from ..engine import versions
 from ..engine.graph import TensorBase
-from ..tensor_api.tensor import Tensor
 from .awaited import Spec
 
 _PLAIN = {int, str, bool, type(None)}  # of one type, equal ones are the same
@@ -83,7 +82,7 @@ def array_of(x: Any) -> Any:
 
 def needs(x: Any) -> bool:
     """Whether x requires a gradient."""
-    return isinstance(x, Tensor) and x.requires_grad
+    return isinstance(x, TensorBase) and x.node is not None
 
 
 def is_array(x: Any) -> bool:
@@ -104,10 +103,15 @@ def same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, tuple | list):
+    if kind is tuple or kind is list:
         return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if kind is dict:
+        if a.keys() != b.keys():
+            return False
+        for key, value in a.items():
+            if not same(value, b[key]):
+                return False
+        return True
     if isinstance(a, float):
         return a.hex() == b.hex()
     if isinstance(a, slice):
