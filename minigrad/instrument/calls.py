@@ -11,6 +11,7 @@ from typing import Any
 
 from .wide import COMPLEX128, FLOAT64
 
+_PLAIN = 3  # arrays of a call that is soon described: a result and two inputs
 FIELDS = 4  # of an event that waits: call, t0, t1, seq
 _MOST_CALLS = 50_000  # remembered; forgotten ones are worked out again when they return
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
@@ -25,12 +26,14 @@ class Call:
     forward          of a backward: the call that it belongs to, if the log has heard that
     wide, mixed      of a forward whose result is of double precision; not of such inputs alone
     came             the site where double precision came in, if it met a narrower float here
+    sort             what it costs to hear: as one that is "plain", "described" by parameters or
+                     with more arrays than two inputs, or of a "backward"
     text             what its lines say before, between and after times and number (log_lines.py)
     """
 
     __slots__ = (
         "kind", "op", "thread", "origin", "arrays", "more", "forward", "wide", "mixed", "came",
-        "text",
+        "sort", "text",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +53,9 @@ class Call:
         self.wide = kind == "forward" and (made is FLOAT64 or made is COMPLEX128)
         self.mixed = self.wide and dtypes[:1] + dtypes[many:] != (made,) * len(dtypes[many - 1 :])
         self.came: tuple | None = None
+        self.sort = "backward" if kind == "backward" else "plain"
+        if kind == "forward" and (more is not None or len(dtypes) > _PLAIN):
+            self.sort = "described"
         self.text: tuple[str, str, str] | None = None
 
     def outputs_and_inputs(self) -> tuple[tuple, tuple]:

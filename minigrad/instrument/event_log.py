@@ -36,6 +36,7 @@ from .schedule import schedule_of
 from .wide import WideSources
 
 MAX_EVENTS = 10_000_000
+_MANY = 100  # events of a sort: from this many on, its cost is measured by itself
 _FOLLOWED = 8  # nodes of a backward, to see whether it has kept its graph
 _LONGEST_US = 1e15  # 30 years: what a clock's nanoseconds can tell
 
@@ -217,8 +218,25 @@ class event_log:
     def _hearing_cost(self) -> Cost:
         """What an event has cost its op before it was written: measured now, on other ops.
 
-        These are written too, to nowhere, for what writing does to the ops behind it.
+        The mean over the sorts of events; of few, what a plain one takes is near enough.
         """
+        plain = self._cost_of("plain")
+        costs = {"plain": plain}
+        heard = self._writer.lines.heard
+        if heard["described"] >= _MANY:
+            costs["described"] = self._cost_of("described")
+        if heard["backward"] >= _MANY:  # measured with a forward for each
+            both = self._cost_of("backward")
+            costs["backward"] = Cost(max(0.0, both.each - plain.each), both.uncertain)
+        each, uncertain = (
+            sum(count * costs.get(sort, plain)[part] for sort, count in heard.items())
+            / max(1, sum(heard.values()))
+            for part in (0, 1)
+        )
+        return Cost(each, uncertain)
+
+    def _cost_of(self, sort: str) -> Cost:
+        """Of events of one sort. They are written too, to nowhere, for what that does to others."""
         like = event_log(os.devnull, memory=self._memory is not None, stack=self.stack, sample_ms=0)
         writer = like._writer
         writer.open({})
@@ -229,6 +247,7 @@ class event_log:
                 self.stack,
                 frames=self._writer.lines.typical_depth,
                 apart=lambda: writer.spent,
+                sort=sort,
             )
         finally:
             writer.discard()

@@ -53,6 +53,7 @@ def hearing_cost(
     dtype: str = "float64",
     apart: Callable[[], int] = int,
     brief: Callable[..., bool] | None = None,
+    sort: str = "plain",
 ) -> Cost:
     """What an op takes longer while `hear` listens, with settle() after each turn.
 
@@ -62,6 +63,8 @@ def hearing_cost(
     dtype          of the ops' arrays
     apart          nanoseconds so far that are told elsewhere, and are not counted here
     brief          hears the short form of a call (engine/events.py), if the listener has that
+    sort           of the events: "plain" multiplications; "described", a sum along an axis, which
+                   is told with that; "backward", a multiplication and its rule together
 
     While others listen too, they must not hear of ops that are none of the program's: then `hear`
     is timed alone, without what the op does for it.
@@ -71,7 +74,8 @@ def hearing_cost(
     values = np.ones((4, 4), dtype)
     x, b = tensor(values, requires_grad=True), tensor(values, requires_grad=True)
     listener = _Listener(hear, brief=brief)
-    return _in_turns(lambda: _turn(_turn, frames, x, b), listener, settle, apart, origin, stack)
+    turn = _TURN[sort]
+    return _in_turns(lambda: turn(turn, frames, x, b), listener, settle, apart, origin, stack)
 
 
 def marking_cost(marked: Callable[..., None], settle: Callable[[], None]) -> float:
@@ -122,6 +126,28 @@ def _multiply(again: Callable, frames: int, x: Any, b: Any) -> int:
     return thread_time_ns() - began
 
 
+def _sum(again: Callable, frames: int, x: Any, b: Any) -> int:
+    """The same for sums along an axis."""
+    if frames > 1:
+        return again(again, frames - 1, x, b)
+    began = thread_time_ns()
+    for _ in range(_OPS):
+        x.sum(axis=1)
+    return thread_time_ns() - began
+
+
+def _there_and_back(again: Callable, frames: int, x: Any, b: Any) -> int:
+    """The same for multiplications with their backward."""
+    if frames > 1:
+        return again(again, frames - 1, x, b)
+    began = thread_time_ns()
+    y = x
+    for _ in range(_OPS):
+        y = y * b
+    y.sum().backward()
+    return thread_time_ns() - began
+
+
 def _enter() -> int:
     """Nanoseconds of this thread for the scopes: as modules do, it has them while one listens."""
     began = thread_time_ns()
@@ -135,7 +161,10 @@ def _enter() -> int:
 # The same as functions of no module of ours: who looks for the user's line stops at them.
 _names = {"__name__": "calibration", "_OPS": _OPS, "thread_time_ns": thread_time_ns}
 _names |= {"events": events, "scope": scope}
-_turn = FunctionType(_multiply.__code__, _names)
+_TURN = {
+    sort: FunctionType(ops.__code__, _names)
+    for sort, ops in (("plain", _multiply), ("described", _sum), ("backward", _there_and_back))
+}
 _scopes = FunctionType(_enter.__code__, _names)
 
 

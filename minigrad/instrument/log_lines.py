@@ -28,6 +28,7 @@ class Lines:
         self._next_name = 0
         self._codes: list[CodeType] = []
         self.calls = Calls()
+        self.heard = {"plain": 0, "described": 0, "backward": 0}  # events that were written
         self._told: list[Call] = []  # those whose text is made
         self._texts: dict[str | tuple, str] = {}
         self._sources: set[str] = set()  # files whose digests are written
@@ -55,10 +56,11 @@ class Lines:
 
     def write_events(self, events: list, lines: list[str]) -> None:
         """Ops and whole backwards: FIELDS values each."""
-        add = lines.append
+        add, heard = lines.append, self.heard
         for call, t0, t1, seq in zip(*[iter(events)] * FIELDS, strict=True):
             begin, middle, end = call.text or self._text(call, lines)
             add(f'{begin}{t0},"t1":{t1}{middle}{seq}{end}')
+            heard[call.sort] += 1
         self.calls.forget_old()
 
     def write_others(self, entries: list[tuple], lines: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 from time import thread_time_ns
 
+import pytest
+
 import minigrad as mg
 from minigrad.engine import events
 from minigrad.engine.events import capture_stack
@@ -40,6 +42,17 @@ def test_what_a_listener_does_in_the_end_is_counted_unless_it_is_told_elsewhere(
     assert counted.each - apart.each > 15_000
 
 
+@pytest.mark.parametrize("sort", ["described", "backward"])
+def test_each_sort_of_events_is_heard_in_a_measurement_of_its_own(sort):
+    def hear(event):
+        kind, *_, params = event
+        if kind == "backward" if sort == "backward" else params:
+            busy(event)
+
+    more = {kind: hearing_cost(hear, idle, sort=kind).each for kind in ("plain", sort)}
+    assert more[sort] - more["plain"] > 15_000
+
+
 def test_afterwards_nobody_listens():
     hearing_cost(lambda event: None, idle)
     assert events.listeners == ()
@@ -59,6 +72,14 @@ def test_a_log_tells_its_own_cost_and_how_sure_it_is(tmp_path):
     with EventReader(str(path)) as reader:
         assert list(reader) and reader.end["hearing_ns"] > 200 * 100
         assert reader.end["uncertain_ns"] >= 0
+
+
+def test_a_log_counts_its_events_by_what_they_cost_to_hear(tmp_path):
+    with mg.event_log(tmp_path / "run.jsonl") as log:
+        x = mg.ones((2, 3), requires_grad=True)
+        ((x * x) * 2).sum(axis=1).sum(axis=0).backward()
+    assert log._writer.lines.heard["backward"] == 4
+    assert log._writer.lines.heard["described"] == 2
 
 
 def test_a_mark_that_takes_longer_costs_as_much_more():
