@@ -22,7 +22,7 @@ PAGES = [
 # Pages that nobody has edited yet, and how many faults each may have. A number may only fall; a
 # page that has none leaves the list.
 NOT_YET: dict[str, int] = {
-    "docs/profiling.md": 54,
+    "docs/profiling.md": 53,
 }
 
 BEFORE_A_NOUN = r"^|[,;:(] ?|\b(of|than|for|to|with|from|by|on|in|at|is|are|and|all) "
