@@ -199,6 +199,9 @@ def whole_numbers(dtype: Any) -> tuple[int, int]:
     return -most, most
 
 
+_OTHERS_DEVICES = ("gpu", "mps", "xpu", "hip")  # what x.to("gpu") means
+
+
 def resolve_dtype(dtype: Any) -> np.dtype | None:
     """A dtype from what users write: np.float32, "float32", float, "bfloat16"."""
     if dtype is None:
@@ -212,9 +215,10 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
     except TypeError:
         found = None
     if found is None or found.names is not None or found.kind == "V" and found != bfloat16:
-        raise TypeError(
-            f"dtype={dtype!r} is not a dtype; write mg.float32, 'float32', int or bool, for example"
-        )
+        advice = "write mg.float32, 'float32', int or bool, for example"
+        if str(dtype).partition(":")[0].lower() in _OTHERS_DEVICES:
+            advice = "for a GPU write 'cuda' or 'cuda:0'"
+        raise TypeError(f"dtype={dtype!r} is not a dtype; {advice}")
     return found
 
 

@@ -41,7 +41,10 @@ import minigrad as mg
         (mg, "spmm", "matmul: matrices are dense"),
         (mg, "set_printoptions", "np.set_printoptions"),
         (mg, "profiler", "mg.profile and minigrad-profile"),
-        (mg, "jit", "mg.fuse, for elementwise functions"),
+        (mg, "jit", "mg.compile, for a training step"),
+        (mg, "gradcheck", "minigrad.testing.gradcheck"),
+        (mg, "load_mnist", r"mg.data.load_digits\(\)"),
+        (mg, "plot", "mg.dump_graph"),
         (mg, "lax", "mg.func.cond, switch, scan"),
         (mg.func, "grad_and_value", r"mg.func.value_and_grad, which gives \(value, gradient\)"),
         (mg, "forward_ad", "mg.func.jvp"),
@@ -151,3 +154,15 @@ def test_names_of_pytorchs_cuda_say_what_they_are_here(name):
 def test_a_distribution_or_layer_of_another_name_says_what_it_is_here(module, name, hint):
     with pytest.raises(AttributeError, match=f"minigrad.{module} has no .*; {hint}"):
         getattr(getattr(mg, module), name)
+
+
+@pytest.mark.parametrize("name", ["gpu", "GPU", "mps:0"])
+def test_another_name_for_a_gpu_says_what_to_write(name):
+    for x in (mg.ones(2), mg.nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match="for a GPU write 'cuda'"):
+            x.to(name)
+
+
+def test_detach_in_place_says_what_to_write():
+    with pytest.raises(AttributeError, match=r"here it is x = x.detach\(\)"):
+        mg.ones(2).detach_()
