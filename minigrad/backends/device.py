@@ -49,6 +49,11 @@ def array_module(x: Any) -> ModuleType:
     return cupy if cupy is not None and isinstance(x, cupy.ndarray) else np
 
 
+def module_on(device: str) -> ModuleType:
+    """The module of the arrays on a device."""
+    return np if device == "cpu" else sys.modules["cupy"]
+
+
 class OperandError(ErrorAbout, TypeError):
     """An argument of an op is neither a tensor nor numbers: text, a date, an object.
 

@@ -11,6 +11,7 @@ from ..backends.device import (
     array_module,
     as_operand,
     device_of,
+    module_on,
     to_device,
     to_host,
 )
@@ -48,12 +49,13 @@ def sortable(x: Any) -> Any:
 
 def module_of(x: Any) -> Any:
     """The array module (numpy, cupy) of an array or of the array inside a tensor."""
-    return array_module(raw(x))
+    # by the device of a tensor, which is known before its numbers are (mg.compile)
+    return module_on(x.device) if isinstance(x, Tensor) else array_module(x)
 
 
 def constant_like(values: Any, x: Any) -> Any:
     """Numbers worked out on the host (weights, positions) as an array on the device of x."""
-    device = device_of(raw(x))
+    device = x.device if isinstance(x, Tensor) else device_of(x)
     return values if device_of(values) == device else to_device(values, device)
 
 
