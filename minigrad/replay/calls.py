@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import versions
+from ..engine import modes, versions
 from ..engine.graph import TensorBase
-from .awaited import Spec
+from .awaited import Awaited, Spec, spec_of
 
 _PLAIN = {int, str, bool, type(None)}  # of one type, equal ones are the same
 
@@ -152,3 +152,19 @@ def has_tensor(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(has_tensor, value))
     return isinstance(value, dict) and any(map(has_tensor, value.values()))
+
+
+def unfit(op: Any, args: tuple, params: dict, gradients: set[int]) -> str:
+    """Why a call cannot be recorded; "" where it can.
+
+    gradients   the numbers of the values that a backward of this segment makes
+    """
+    if modes.state.autocast is not None:
+        return f"{op.__name__} runs under autocast"
+    if has_tensor(params) or any(isinstance(x, list | tuple) for x in args):
+        return f"{op.__name__} has a tensor among its static parameters"
+    if any(type(x) is Awaited and spec_of(x).index in gradients for x in args):
+        return f"{op.__name__} takes a gradient"
+    if params.get("generator") is not None:
+        return f"{op.__name__} draws from a generator of its own"
+    return ""

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import cublas
 from ..backends.sites import calling_frame
+from ..compiled.switch import is_accelerated
 from ..engine import events, modes
 from ..engine.errors import describe
 from ..errors import CompileError
@@ -75,7 +77,7 @@ class Store:
         """This one was replayed."""
         self.replays += 1
         known = self.programs(segment)
-        if known[0] is not program:
+        if program in known[1:]:
             known.remove(program)
             known.insert(0, program)
 
@@ -153,7 +155,8 @@ class Compiled:
         if why:
             return self._plainly(why, args, kwargs)
         given: set[int] = set()
-        key = modes.state.recording, _form(args, given), _form(kwargs, given)
+        settings = modes.state.recording, is_accelerated(), cublas.tf32
+        key = settings, _form(args, given), _form(kwargs, given)
         store = self.stores.get(key)
         if store is None:
             store = self.stores[key] = Store(self.name, self.fullgraph)

@@ -7,9 +7,10 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of
 from ..backends.dtypes import is_differentiable
+from ..backends.locks import Lock
 from ..engine import versions
 from ..engine.errors import describe
-from ..engine.graph import Leaf, Port
+from ..engine.graph import Leaf, Port, wrap
 from ..errors import TapeError
 from ..on_gpu.graphs import capture_calls
 from ..tape.buffers import Runner
@@ -24,7 +25,8 @@ class Program:
     calls      what the function is compared with
     outsides   what the calls took from outside
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
-    ends       the numbers of the values that it hands out
+    ends       the numbers of the values that the runner hands out
+    views      those of values that share memory with one of these or with an Outside
     nodes      the nodes of those that a backward has used up already
     """
 
@@ -34,13 +36,31 @@ class Program:
         self.inputs: list[int] = []
         self.order: list[int] = []
         self.ends: frozenset[int] = frozenset()
+        self.views: list[int] = []
+        self.hands_out: frozenset[int] = frozenset()
         self.nodes: dict[int, Any] = {}
         self.captured = False
+        self.lock = Lock()  # its buffers are those of one run at a time
 
     def run(self, arrays: list) -> dict[int, Any]:
         """{number of a value: its array}, for the arrays in place of the Outsides."""
-        made = self.runner.run([arrays[k] for k in self.inputs])
+        with self.lock:
+            made = self.runner.run([arrays[k] for k in self.inputs])
         return dict(zip(self.order, made, strict=True))
+
+    def view(self, i: int, arrays: dict[int, Any], bound: list) -> Any:
+        """The array of a result that shares its memory: its ops run on the arrays of this call."""
+        if i in arrays:
+            return arrays[i]
+        call = next(x for x in self.calls if i in [spec.index for spec in x.outputs])
+        args = [
+            known.value
+            if type(known) is not int
+            else wrap(self.view(known, arrays, bound) if known >= 0 else array_of(bound[~known]))
+            for known in call.args
+        ]
+        y = call.op(*args, **call.params)
+        return (y[i - call.outputs[0].index] if call.several else y)._data
 
 
 def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
@@ -88,7 +108,8 @@ def _still_open(run: Any, alive: list[int]) -> str:
 
 def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
     gradients = {spec.index for call in run.calls if call.leaves for spec in call.outputs}
-    values = [i for i in alive if i not in gradients]
+    program.views = _views(run, [i for i in alive if i not in gradients])
+    values = [i for i in alive if i not in gradients and i not in program.views]
     backwards = [call for call in run.calls if call.leaves]
     roots = [run.values[i] for i in values]
     roots += [run.values[i] for call in backwards for i in call.args]
@@ -111,12 +132,27 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
         order += [spec.index for spec in call.outputs]
     runner = Runner(compiler.trace, [compiler.known.get(x) for x in given], ends, True)
     program.order, program.ends = order, frozenset(order)
-    program.nodes = {i: run.values[i].node for i in values if run.values[i].node is not None}
+    program.hands_out = frozenset([*order, *program.views])
+    program.nodes = {i: run.values[i].node for i in alive if run.values[i].node is not None}
     program.runner = runner
     arrays = [array_of(x.tensor) for x in run.outsides]
     _check(program, run, arrays)
     if program.runner is not None and any(device_of(array) != "cpu" for array in arrays):
         _capture(program)
+
+
+def _views(run: Any, values: list[int]) -> list[int]:
+    """Those that share memory with what came from outside, or with one before them: a write into
+    one is a write into both, as it is without mg.compile.
+    """
+    owners = {id(versions.owner_of(x.array)) for x in run.outsides}
+    views = []
+    for i in values:
+        owner = id(versions.owner_of(run.values[i]._data))
+        if owner in owners:
+            views.append(i)
+        owners.add(owner)
+    return views
 
 
 def _check(program: Program, run: Any, arrays: list) -> None:

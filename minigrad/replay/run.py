@@ -18,7 +18,6 @@ from ..engine.errors import describe
 from ..engine.graph import Leaf, TensorBase, wrap
 from ..errors import CompileError
 from ..modes.hook_runner import any_in
-from ..modes.recording import Recording
 from ..tape.tape import Tape
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
@@ -29,11 +28,11 @@ from .calls import (
     Outside,
     array_of,
     arrays_in,
-    has_tensor,
     is_array,
     kept,
     needs,
     same,
+    unfit,
 )
 from .program import Program, build
 
@@ -172,7 +171,7 @@ class Run:
 
     def record(self, op: Any, args: tuple, params: dict) -> Any:
         """Run a call, and note it."""
-        why = self.unfit(op, args, params)
+        why = unfit(op, args, params, self.gradients)
         if why:
             self.end(why)
             return None
@@ -186,28 +185,17 @@ class Run:
         call.several = isinstance(y, tuple)
         return self.made(call, y if call.several else (y,))
 
-    def unfit(self, op: Any, args: tuple, params: dict) -> str:
-        """Why this call cannot be recorded; "" where it can."""
-        if modes.state.autocast is not None:
-            return f"{op.__name__} runs under autocast"
-        if has_tensor(params) or any(isinstance(x, list | tuple) for x in args):
-            return f"{op.__name__} has a tensor among its static parameters"
-        if any(type(x) is Awaited and spec_of(x).index in self.gradients for x in args):
-            return f"{op.__name__} takes a gradient"
-        if params.get("generator") is not None:
-            return f"{op.__name__} draws from a generator of its own"
-        return ""
-
     def run(self, call: Call, args: list, params: dict) -> Any:
         """Run a call on real tensors, on the tape."""
         state, tape = modes.state, self.tape
         assert tape is not None
-        state.pending = None
+        recording = state.recording  # of now, which may be another than when it was called
+        state.set({"pending": None, "recording": call.recording})
         try:
-            with tape, Recording(call.recording):
+            with tape:
                 return call.op(*args, **params)
         finally:
-            state.pending = self
+            state.set({"pending": self, "recording": recording})
 
     def made(self, call: Call, ys: tuple) -> Any:
         """The results of a call that was recorded, as Awaited ones."""
@@ -371,7 +359,14 @@ class Run:
                 y = self.run(call, args, call.params)
                 self.values += y if call.several else (y,)
             else:
-                self.values += self.differentiated(call, args)[1]
+                leaves, gs = self.differentiated(call, args)
+                if [self.numbers[key] for key, _ in leaves] != [k for k, _ in call.leaves]:
+                    self.leave()
+                    raise CompileError(
+                        "mg.compile: leaves were changed between a backward and the first look at "
+                        "a gradient. Look at one (w.grad.data) before that."
+                    )
+                self.values += gs
 
     def argument(self, known: Any) -> Any:
         """An argument of a call that is run after all."""
@@ -430,7 +425,7 @@ class Run:
                 return False
             program = ended[0]
         alive = [i for i, ref in enumerate(self.refs) if ref() is not None]
-        if program.runner is None or not program.ends.issuperset(alive):
+        if program.runner is None or not program.hands_out.issuperset(alive):
             return False
         random.await_draws(None)  # the program draws itself
         self.refuse_written()
@@ -438,12 +433,15 @@ class Run:
         modes.add_reason(-1)
         try:
             arrays = program.run([array_of(x) for x in self.bound])
+            for i, old in sorted(self.sums.items()):
+                older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
+                arrays[i] = older + arrays[i]
+            for i in program.views:
+                if self.refs[i]() is not None:
+                    arrays[i] = program.view(i, arrays, self.bound)
         finally:
             modes.add_reason()
             modes.state.pending = self
-        for i, old in sorted(self.sums.items()):
-            older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
-            arrays[i] = older + arrays[i]
         self.settle(arrays, program.nodes)
         self.store.used(self.segment, program)
         self.begin()

@@ -66,6 +66,8 @@ class Tensor(InPlace, TensorHooks, TensorBase):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if modes.state.pending is not None:
+            modes.state.pending.end("x.data is set")
         if self.level or getattr(value, "level", 0):
             set_values(self, value)
         else:
@@ -101,6 +103,8 @@ class Tensor(InPlace, TensorHooks, TensorBase):
         if not isinstance(wanted, bool | int | np.bool_) or wanted not in (0, 1):
             got = f"got {describe(wanted)}; a tensor of a shape is mg.empty(shape)"
             raise TypeError(f"requires_grad is True or False, {got}")  # of Tensor(2, 3)
+        if modes.state.pending is not None and wanted is not (self.node is not None):
+            modes.state.pending.end("requires_grad is switched")
         if self.node is not None and self.node.__class__ is not Leaf:
             if not wanted:
                 raise RuntimeError(

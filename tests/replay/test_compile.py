@@ -258,6 +258,91 @@ def test_a_write_in_place_comes_after_the_ops_that_read_before():
         assert (y.item(), z.item()) == (2, 10)
 
 
+def test_a_view_of_an_argument_is_still_one():
+    @mg.compile
+    def step(x):
+        row = x[0]
+        again = row.reshape(1, -1)
+        again[...] = 7.0
+        return row
+
+    for _ in range(4):
+        x = mg.zeros(2, 3)
+        row = step(x)
+        assert x.tolist() == [[7, 7, 7], [0, 0, 0]]
+        row[0] = 1.0
+        assert x[0, 0].item() == 1
+    assert replays(step) > 0
+
+
+def test_results_that_share_memory_share_it_in_each_call():
+    @mg.compile
+    def fn(x):
+        y = mg.exp(x)
+        return y, y[1:], y.detach()
+
+    for _ in range(4):
+        y, tail, same = fn(mg.zeros(3))
+        y[2] = 5.0
+        assert tail.tolist() == [1, 5] and same.tolist() == [1, 1, 5]
+    assert replays(fn) == 3
+
+
+def test_an_array_that_is_set_between_two_ops_is_seen_by_the_second():
+    w = mg.tensor([1.0])
+
+    @mg.compile
+    def fn(x):
+        y = x * w
+        w.data = np.array([5.0])
+        z = x * w
+        w.data = np.array([1.0])
+        return y, z
+
+    for _ in range(4):
+        y, z = fn(mg.tensor([1.0]))
+        assert (y.item(), z.item()) == (1, 5)
+
+
+def test_a_leaf_that_is_frozen_after_the_backward_keeps_its_gradient():
+    a, b = (mg.tensor([2.0], requires_grad=True) for _ in range(2))
+
+    @mg.compile
+    def step(x):
+        a.grad = b.grad = None
+        (x * a * b).sum().backward()
+        a.requires_grad_(False)
+        found = a.grad.item(), b.grad.item()
+        a.requires_grad_(True)
+        return found
+
+    assert [step(mg.tensor([3.0])) for _ in range(4)] == [(6, 6)] * 4
+
+
+def test_a_look_under_inference_mode_computes_what_was_awaited_before():
+    @mg.compile
+    def fn(x, flag):
+        y = mg.exp(x)
+        if flag[0]:
+            y = mg.tanh(y)
+        with mg.inference_mode():
+            return y.sum().item()
+
+    for flag in (0, 1, 0, 1, 1):
+        expected = mg.exp(mg.zeros(2))
+        expected = mg.tanh(expected) if flag else expected
+        assert fn(mg.zeros(2), [flag]) == expected.sum().item()
+
+
+def test_accelerated_forms_have_programs_of_their_own():
+    pytest.importorskip("numba")
+    compiled, x = mg.compile(lambda x: mg.softmax(x, axis=-1)), mg.ones(300, 300, dtype="float32")
+    compiled(x)
+    with mg.accelerate(process=False):
+        compiled(x)
+    assert len(compiled.stores) == 2
+
+
 def test_an_error_in_the_function_leaves_the_numbers_of_before():
     seen = []
 

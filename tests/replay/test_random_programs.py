@@ -42,7 +42,7 @@ class Step:
         self.optimizer = kind(self.parameters, lr=0.01)
         self.events = draw.sample(
             ("branch", "clip", "accumulate", "twice", "item", "item before", "no_grad", "detach",
-             "write", "draw", "numbers", "keep", "by hand", "write input", "freeze"),
+             "write", "draw", "numbers", "keep", "by hand", "view", "write input", "freeze"),
             draw.randint(0, 4),
         )  # fmt: skip
         self.kept: list = []
@@ -73,6 +73,9 @@ class Step:
             h = mg.tanh(h)
         if "numbers" in events:
             h = h * (number % 2 + 0.5)
+        if "view" in events:
+            row = x[1:].reshape(-1)
+            h = h + row[0]
         if "draw" in events:
             h = h + mg.rand(self.width, dtype="float32")
         if "detach" in events:
@@ -98,6 +101,8 @@ class Step:
         if "write" in events:
             with mg.no_grad():
                 self.head.bias += 0.125
+        if "view" in events:
+            row[...] = 0.5  # into x, as x is handed back
         self.optimizer.step()
         if "no_grad" in events:
             with mg.no_grad():
