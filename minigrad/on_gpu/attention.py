@@ -3,7 +3,8 @@
 As many examples at a time as have their scores in the workspace. Between q kᵀ and the product with
 v, mask, softmax and log-sum-exp are one kernel that reads the scores once; in the backward so are
 the probabilities and the gradient of the scores. 16-bit floats are multiplied on tensor cores, and
-scores are float32 throughout.
+scores are float32 throughout. A causal mask is no matrix: the kernel compares an element's place in
+its row, its key, with the row's query.
 """
 
 from math import prod
@@ -13,9 +14,9 @@ import numpy as np
 
 from ..backends.cublas import product
 from ..backends.device import array_module
+from ..expressions.trace import place
 from ..fusion import launch
 from ..fusion.launch import shaped
-from ..ops.attention.composed import visible
 from ..ops.attention.heads import parts_of
 from ..ops.axes import sum_to
 from .install import on_gpu
@@ -32,7 +33,10 @@ def split_heads(x: Any, *, heads: int, time: int = 0) -> Any:
 
 
 def _masked(s: Any, mask: tuple) -> Any:
+    """Scores under masks: boolean, added, or the last key that each query sees, an integer."""
     for m in mask:
+        if m.dtype.kind == "i":
+            m = place(s) <= m
         s = np.where(m, s, -np.inf) if m.dtype == bool else s + m.astype(s.dtype)
     return s
 
@@ -77,10 +81,10 @@ def _takes(q: Any, k: Any, v: Any, seeds: Any) -> bool:
 
 
 def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
-    """The masks with the leading axis of all examples: (examples or 1, L, S)."""
+    """The masks with the leading axis of all examples: (examples or 1, L, S); causal (1, L, 1)."""
     masks = [] if mask is None else [mask]
-    if is_causal:
-        masks.append(visible(xp, *shape[-2:]))
+    if is_causal:  # query i sees the keys 0 … i
+        masks.append(xp.arange(shape[-2]).reshape((-1, 1)))
     found = []
     for m in masks:
         m = m.reshape((*(1,) * (len(shape) - m.ndim), *m.shape))

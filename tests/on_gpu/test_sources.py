@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.expressions import cuda_columns
 from minigrad.expressions.trace import trace
 from minigrad.fusion import writes
-from minigrad.fusion.launch import Kernel
+from minigrad.fusion.launch import Kernel, row_kind_of
 from minigrad.on_gpu import attention, dropout, losses, norms, pooling, pooling_rows
 from minigrad.ops.windows import windows
 
@@ -54,15 +54,24 @@ def test_cross_entropy(compiler, length):
     compiler(kernel.source(length))
 
 
-@pytest.mark.parametrize("mask", [None, BOOLEAN, SINGLE])
+@pytest.mark.parametrize("mask", [None, BOOLEAN, SINGLE, INTEGER])
 def test_attention(compiler, mask):
     masks = [] if mask is None else [mask]
-    kinds = ["rows"] * len(masks)
+    kinds = ["lines" if mask == INTEGER else "rows"] * len(masks)
     words = attention.probability_words(HALF)
     compiler(Kernel(words, [SINGLE, *masks], ["full", *kinds]).source(512))
     words = attention.gradient_words(SINGLE)
     kernel = Kernel(words, [SINGLE] * 4 + masks, ["full", "full", "line", "line", *kinds])
     compiler(kernel.source(512))
+
+
+def test_a_causal_mask_is_read_as_one_number_a_query():
+    """Query i, row i of each example, sees the keys 0 … i: no array of (L, S) is made."""
+    (query,) = attention._masks(None, True, np, (2, 3, 70, 90))
+    np.testing.assert_array_equal(query, np.arange(70).reshape(1, 70, 1))
+    assert row_kind_of(query.shape, (6, 70, 90)) == ("lines", (1, 70))
+    kernel = Kernel(attention.probability_words(HALF), [SINGLE, INTEGER], ["full", "lines"])
+    assert "x1[row / s1 % n1]" in kernel.source(90)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
