@@ -41,6 +41,7 @@ _ENDS = 1.0  # s in which the thread ends, if Ctrl-C has not come before it bega
 _DEEPEST = 40  # frames of the user's in a sample
 _MOST_CODES = 100_000  # code objects whose kind is remembered
 _OURS = ("minigrad", "minigrad_profiler", "minigrad_viz")
+_LOADING = ("minigrad.data.loader", "minigrad.data.workers")  # load_digits() is none
 
 USER, LIBRARY, OURS, DATA, IMPORT = range(5)
 
@@ -219,7 +220,7 @@ def kind_of(file: str, module: str) -> int:
     """Whose code this is: one of USER, LIBRARY, OURS, DATA and IMPORT."""
     root = module.partition(".")[0]
     if root in _OURS:
-        return DATA if module.startswith("minigrad.data.") else OURS
+        return DATA if module in _LOADING else OURS
     if file.startswith("<frozen importlib"):
         return IMPORT
     if file.startswith("<frozen ") or root == "numpy" or _is_installed(file):

@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.memory import MemoryTracker
 from minigrad.instrument.records import Sample
-from minigrad.instrument.sampler import IMPORT, LIBRARY, OURS, USER, Sampler, kind_of
+from minigrad.instrument.sampler import DATA, IMPORT, LIBRARY, OURS, USER, Sampler, kind_of
 
 
 def busy(seconds):
@@ -64,6 +64,11 @@ def test_code_is_ours_a_librarys_or_the_users():
     assert kind_of("<frozen importlib._bootstrap>", "importlib._bootstrap") == IMPORT
     assert kind_of("<string>", "namedtuple_Point") == LIBRARY
     assert kind_of(__file__, __name__) == USER
+
+
+def test_only_a_dataloader_s_own_frames_are_reading_data():
+    assert kind_of(mg.__file__, "minigrad.data.loader") == DATA
+    assert kind_of(mg.__file__, "minigrad.data.bundled") == OURS  # load_digits()
 
 
 def test_an_import_belongs_to_the_line_that_asked_for_it(tmp_path, monkeypatch):
