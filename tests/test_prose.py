@@ -15,7 +15,14 @@ LONGEST = 25  # words of a sentence
 # Left out: docs/ops.md, which docs/make_ops.py writes from docstrings, and the lab notebook.
 PAGES = [
     page.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "docs/design/*.md", "benchmarks/*.md", "tutorials/*.md")
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "docs/design/*.md",
+        "benchmarks/*.md",
+        "tutorials/*.md",
+        "tutorials/course/**/*.md",
+    )
     for page in sorted(ROOT.glob(pattern))
     if page.name != "ops.md"
 ]
