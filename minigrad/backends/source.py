@@ -7,15 +7,17 @@ from typing import Any
 UNNAMED = "<generated>"  # a file for source that need not be found again
 
 
-def compiled(name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED) -> Callable:
+def compiled(
+    name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED, unique: bool = True
+) -> Callable:
     """The function of this name that the lines define; `known` are its globals.
 
-    `file`: a unique name, under which inspect.getsource and tracebacks find the lines.
+    `file`: what tracebacks call the source; if unique, they and inspect.getsource find the lines.
     """
     known["__name__"] = __name__  # so that events.py counts its frames as the library's
     text = "\n".join(lines) + "\n"
     exec(compile(text, file, "exec"), known)
-    if file != UNNAMED:
+    if unique and file != UNNAMED:
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     return known[name]
 

@@ -102,9 +102,7 @@ _REBUILT = (
 def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
     """The same kind of error with the call before its message, so that `except` still fits.
 
-    A class of somebody else's may need more than a message: such an error gets a note instead. A
-    new error gets the old one as its cause here: `raise explain(error) from error` would make an
-    unchanged error its own cause, and that cycle would keep the arrays of all frames below alive.
+    A class of somebody else's may need more than a message: such an error gets a note instead.
     """
     given = type(error)
     known = given in _REBUILT or given.__module__.startswith("numpy")
@@ -116,8 +114,19 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
     new = kind(f"{call}: {said}{hint}")
     if isinstance(error, ErrorAbout):
         vars(new).update(vars(error))
-    new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+    new.explained = True  # type: ignore[attr-defined]
     return new
+
+
+def _in_place_of(caught: Any, error: Any) -> Exception:
+    """The error to raise where `caught` was caught: a traceback shows it once, with all frames.
+
+    The original stays as `__context__`, which Python sets and does not show beside a `__cause__`.
+    """
+    if error is not caught:
+        error.__cause__ = caught.__cause__
+    # `raise` puts this frame on top again
+    return error.with_traceback(caught.__traceback__ and caught.__traceback__.tb_next)
 
 
 def with_call_context(fn: Fn, is_op: bool = False) -> Fn:
@@ -183,12 +192,14 @@ def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = ""
 
     called: what users call fn, if not by its name
     """
-    called = called or fn.__name__
+    return _in_place_of(error, _of_call(error, fn, args, given, called or fn.__name__))
+
+
+def _of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str) -> Exception:
     better = (
         signature_error(error, fn, args, given, called) if isinstance(error, TypeError) else error
     )
     if better is not error:
-        better.__cause__ = error.__cause__  # what happened inside is of no interest
         return better
     said, ours = str(error), isinstance(error, MinigradError)
     if inside := getattr(error, "inside", ()):  # an op that fn is made of: fn is what was called
@@ -253,7 +264,11 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """
     refuse_left_behind(op, args)
     if getattr(error, "explained", False):
-        return error
+        return _in_place_of(error, error)
+    return _in_place_of(error, _explained(error, op, args, params))
+
+
+def _explained(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     call, said = call_text(op, args, params), str(error)
     if isinstance(error, ValueError) and "inhomogeneous" in said:  # NumPy's, of lists
         said = "the nested lists have different lengths; an array is rectangular, so pad the "
@@ -272,7 +287,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
             f"{call}: the arguments lie on different devices, {listed}; move one with x.to(device)",
             devices=tuple(sorted(devices)),
         )
-        new.__cause__, new.explained = error, True  # type: ignore[attr-defined]
+        new.explained = True  # type: ignore[attr-defined]
         return new
     if isinstance(error, TypeError) and "NotImplemented" in said and devices - {"cpu"}:
         said, hint = "CuPy has no such function; compute it on the host, with x.to('cpu')", ""

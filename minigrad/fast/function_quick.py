@@ -121,4 +121,6 @@ def fast_call(kind: Any) -> Callable[[tuple], Any]:
     lines += ["  node.number, node.op, node.origin = next_number(), call, None"]
     lines += ["  node.shape, node.dtype = y.shape, y.dtype", "  result.node = node"]
     lines += [" return result"]
-    return compiled("call", lines, _KNOWN | {"kind": kind, "function": kind.function})
+    known = _KNOWN | {"kind": kind, "function": kind.function}
+    file = f"<fast call of {kind.function.__name__}>"
+    return compiled("call", lines, known, file, unique=False)  # classes may share a name

@@ -72,7 +72,8 @@ def of_layer(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) 
         return in_context
     forward = layer.forward
     if not is_of_library(forward) or forward.__module__.endswith(".containers"):
-        return error
+        below = error.__traceback__ and error.__traceback__.tb_next
+        return error.with_traceback(below)  # `raise` puts the frame of the call on top again
     return of_call(error, forward, args, kwargs, type(layer).__name__)
 
 

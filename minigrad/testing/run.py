@@ -179,7 +179,7 @@ def _missing_package(error: BaseException | None) -> str:
         for package in _OPTIONAL if isinstance(error, ImportError) else ():
             if package in str(error) and find_spec(package) is None:
                 return f"{package} is not installed"
-        error = error.__cause__
+        error = error.__cause__ or error.__context__
     return ""
 
 

@@ -114,10 +114,10 @@ def test_an_error_in_a_function_of_the_users_names_the_op_that_failed():
         gradcheck(lambda x: x * mg.ones(4), (mg.tensor(np.ones((2, 3)), requires_grad=True),))
 
 
-def test_the_error_behind_is_the_cause():
+def test_the_error_behind_is_the_context():
     with pytest.raises(ValueError, match="repeated axis") as caught:
         mg.rot90(X, axes=(0, 0))
-    assert str(caught.value.__cause__) == "repeated axis"
+    assert str(caught.value.__context__) == "repeated axis"
 
 
 class Mine(ValueError):

@@ -57,7 +57,7 @@ def test_arrays_of_a_call_that_failed_are_freed_with_its_error(call):
 def test_an_error_made_better_still_says_what_it_came_from():
     with pytest.raises(ValueError, match=r"^fails\(x: float64 \(3,\)\): too large$") as found:
         _fails(ValueError)(mg.ones(3))
-    assert str(found.value.__cause__) == "too large"
+    assert str(found.value.__context__) == "too large"
     with pytest.raises(MemoryError) as found:
         _fails(MemoryError)(mg.ones(3))
-    assert found.value.__cause__ is None
+    assert found.value.__context__ is None

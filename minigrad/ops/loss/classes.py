@@ -279,7 +279,7 @@ def targets_of(
         return find(target, weight, ignore_index=ignore_index, reduction=reduction, **scores)
     except ValueError as error:
         call = f"{loss}(x: {describe(x)}, target: {describe(target)})"
-        raise ValueError(f"{call}: {error.__cause__ or error}") from None
+        raise ValueError(f"{call}: {error.__context__ or error}") from None
 
 
 def _check_scores(name: str, x: Any) -> None:
