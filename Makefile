@@ -11,12 +11,14 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials test test-fast test-plain test-gpu lint format bench docs clean
+.PHONY: help demo tutorials tutorials-handout tutorials-solutions test test-fast test-plain test-gpu lint format bench docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       train, profile, draw and check a small network on real digits"
 	@echo "make tutorials  run the notebooks and write them anew (NN=\"01 13\": only these)"
+	@echo "make tutorials-handout    students' copies in hand-out/, exercises open (NN=... too)"
+	@echo "make tutorials-solutions  teachers' copies in solutions/, solved and run (NN=... too)"
 	@echo "make test       all tests"
 	@echo "make test-fast  stop at the first failure, last failures first"
 	@echo "make test-plain all tests without minigrad/fast and minigrad/courtesy"
@@ -33,6 +35,12 @@ demo: $(DEMO)
 
 tutorials: $(DEV)
 	$(PY) tutorials/build.py $(NN)
+
+tutorials-handout: $(DEV)
+	$(PY) tutorials/build.py --hand-out hand-out $(NN)
+
+tutorials-solutions: $(DEV)
+	$(PY) tutorials/build.py --solutions solutions $(NN)
 
 # Two workers share the processors: a BLAS that takes all of them in each is a third slower.
 test test-fast test-plain: export OPENBLAS_NUM_THREADS = 1

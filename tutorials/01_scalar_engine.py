@@ -24,6 +24,7 @@ import random
 
 import matplotlib.pyplot as plt
 import minigrad_viz
+from exercises import exercise
 from IPython.display import display
 
 import minigrad as mg
@@ -343,74 +344,180 @@ print(inspect.getsource(backward.run))
 # %% [markdown]
 # ## Exercises
 #
-# Try them before you open the solutions (the folded cell at the end; it is run and checked like
-# everything else here).
+# Each exercise has a cell for your answer, where `...` stands, and a cell that checks it. A wrong
+# answer gets a hint.
 #
-# 1. Give `Value` a method `log` and an operator `/`, and check $d(a/b)/db = -a/b^2$.
-# 2. In `backward` replace `+=` by `=`. For which of these is the derivative still right:
-#    $x \cdot x$, $\tanh(\tanh(x))$, $x + \exp(x)$?
-# 3. `y = y + y`, $n$ times: how many calls does `backward_by_paths` make? Derive the number, then
-#    compare it with what was printed above.
-# 4. Our `backward` called twice on `L = tanh(tanh(a))` gives more than twice the gradient, although
-#    nothing is used twice. Why? What does minigrad do instead of giving a wrong number?
-
-# %% tags=["solution"] jupyter={"source_hidden": true}
-# 1. One line each, as in a table of calculus.
-Value.log = lambda self: Value(math.log(self.data), "log", (self,), (1 / self.data,))
-Value.__truediv__ = lambda a, b: Value(
-    a.data / b.data, "/", (a, b), (1 / b.data, -a.data / b.data**2)
-)
-p, q = Value(3.0), Value(2.0)
-(p / q).backward()
-assert math.isclose(q.grad, -3.0 / 4) and math.isclose(p.grad, 1 / 2)
-r = Value(5.0)
-r.log().backward()
-assert math.isclose(r.grad, 1 / 5)
-
-# 2. Only for tanh(tanh(x)), where nothing is used twice. With `=` the last contribution wins.
+# ### Exercise 1
+#
+# Extend the table of calculus: `log(a)` and `divide(a, b)` make a `Value` from values, as `tanh`
+# and `__mul__` do. The check asks for $d(a/b)/db = -a/b^2$.
 
 
+# %% answer
+def log(a): ...
+
+
+def divide(a, b): ...
+
+
+# %% check
+@exercise(1)
+def check(log, divide):
+    a, b, c = Value(3.0), Value(2.0), Value(5.0)
+    y, z = divide(a, b), log(c)
+    assert isinstance(y, Value) and isinstance(z, Value), "Both return a Value."
+    assert math.isclose(y.data, 1.5) and math.isclose(z.data, math.log(5)), "A result is wrong."
+    y.backward()
+    z.backward()
+    assert math.isclose(a.grad, 1 / 2), "The derivative of a/b with respect to a is 1/b."
+    assert math.isclose(b.grad, -3 / 4), "Write a/b as a · b⁻¹ and differentiate b⁻¹."
+    assert math.isclose(c.grad, 1 / 5), "The derivative of log a is 1/a."
+
+
+# %% wrong
+def log(a):
+    return Value(math.log(a.data), "log", (a,), (1 / a.data,))
+
+
+def divide(a, b):
+    return Value(a.data / b.data, "/", (a, b), (1 / b.data, a.data))
+
+
+# %% solution
+# One line each, as in a table of calculus.
+def log(a):
+    return Value(math.log(a.data), "log", (a,), (1 / a.data,))
+
+
+def divide(a, b):
+    return Value(a.data / b.data, "/", (a, b), (1 / b.data, -a.data / b.data**2))
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# In `backward` replace `+=` by `=`. For which of these is the derivative still right: $x \cdot x$,
+# $\tanh(\tanh(x))$, $x + \exp(x)$? Answer with three truth values.
+
+# %% answer
+still_right = ...  # such as [True, True, True]
+
+
+# %% check
 def backward_that_overwrites(root):
-    root.grad = 1.0
-    waiting = [root]
-    while waiting:
-        value = waiting.pop()
+    root.grad, waiting = 1.0, [root]
+    for value in waiting:  # the list grows while it is walked
         for parent, partial in zip(value.parents, value.partials):
             parent.grad = partial * value.grad
             waiting.append(parent)
 
 
-functions = [lambda x: x * x, lambda x: x.tanh().tanh(), lambda x: x + x.exp()]
-right = []
-for f in functions:
-    x, twin = Value(0.7), Value(0.7)
-    f(x).backward()
-    backward_that_overwrites(f(twin))
-    right.append(math.isclose(x.grad, twin.grad))
-assert right == [False, True, False]
+@exercise(2)
+def check(still_right):
+    functions = [lambda x: x * x, lambda x: x.tanh().tanh(), lambda x: x + x.exp()]
+    assert len(still_right) == 3, "Give three truth values, one for each function."
+    for number, (f, answer) in enumerate(zip(functions, still_right), 1):
+        x, twin = Value(0.7), Value(0.7)
+        f(x).backward()
+        backward_that_overwrites(f(twin))
+        hint = f"Look at function {number}: along how many paths does the root reach x?"
+        assert answer == math.isclose(x.grad, twin.grad), hint
 
-# 3. Level k below the root is reached along 2ᵏ paths: 1 + 2 + 4 + ... + 2ⁿ = 2ⁿ⁺¹ − 1.
-for n in (1, 5, 10):
-    y = Value(1.0)
-    for _ in range(n):
-        y = y + y
-    assert backward_by_paths(y) == 2 ** (n + 1) - 1
 
-# 4. Inner values still hold the gradient of the first run, and `+=` adds to it, so tanh's input is
-# handed too much. minigrad keeps no gradient on inner values, and it frees what a node saved, so
-# that a second backward is an error that says what to do.
-s = Value(0.3)
-root = s.tanh().tanh()
-root.backward()
-once = s.grad
-root.backward()
-assert not math.isclose(s.grad, 2 * once)
-t = mg.tensor(0.3, requires_grad=True)
-y = mg.tanh(t)
-y.backward()
-try:
+# %% wrong
+still_right = [True, True, False]
+
+# %% solution
+# Only tanh(tanh(x)) uses nothing twice. With `=` the last contribution wins.
+still_right = [False, True, False]
+
+# %% [markdown]
+# ### Exercise 3
+#
+# `y = y + y`, $n$ times: how many calls does `backward_by_paths` make? Derive the number, then
+# compare it with what was printed above.
+
+
+# %% answer
+def calls(n): ...
+
+
+# %% check
+@exercise(3)
+def check(calls):
+    for n in range(8):
+        y = Value(1.0)
+        for _ in range(n):
+            y = y + y
+        counted = backward_by_paths(y)
+        hint = f"For n = {n} there are {counted} calls, not {calls(n)}: one for each path from y."
+        assert calls(n) == counted, hint
+
+
+# %% wrong
+def calls(n):
+    return 2**n
+
+
+# %% solution
+# Level k below the root is reached along 2ᵏ paths: 1 + 2 + 4 + ... + 2ⁿ = 2ⁿ⁺¹ − 1.
+def calls(n):
+    return 2 ** (n + 1) - 1
+
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Our `backward`, called twice on $L = \tanh(\tanh(a))$, gives more than twice the gradient,
+# although nothing is used twice. Find out why. Then write `forget(root)`, to be called between the
+# two, so that a leaf gets exactly twice its gradient.
+#
+# minigrad gives no wrong number here: it raises an error. Find its class.
+
+
+# %% answer
+def forget(root): ...
+
+
+error = ...  # the class of the error, such as ValueError
+
+
+# %% check
+@exercise(4)
+def check(forget, error):
+    a = Value(0.3)
+    root = (a.tanh() * 2.0).tanh()
+    root.backward()
+    once = a.grad
+    forget(root)
+    root.backward()
+    assert a.grad != once, "A leaf keeps its gradient; forget that of the values between."
+    hint = "Does every value between root and leaf forget? Each still holds its first gradient."
+    assert math.isclose(a.grad, 2 * once), hint
+    y = mg.tanh(mg.tensor(0.3, requires_grad=True))
     y.backward()
-except mg.errors.GraphReleasedError as error:
-    assert "retain_graph=True" in str(error)
-else:
-    raise AssertionError("a second backward should be refused")
+    try:
+        y.backward()
+    except Exception as raised:
+        assert error is type(raised), "Call backward twice on an mg.tanh; mg.errors has the class."
+
+
+# %% wrong
+def forget(root):
+    root.grad = 0.0
+
+
+error = mg.errors.GraphReleasedError
+
+
+# %% solution
+# Values between still hold the gradient of the first run, and `+=` adds to it, so tanh's input is
+# handed too much. minigrad keeps no gradient for them, and it frees what a node saved.
+def forget(root):
+    if root.parents:
+        root.grad = 0.0
+    for parent in root.parents:
+        forget(parent)
+
+
+error = mg.errors.GraphReleasedError

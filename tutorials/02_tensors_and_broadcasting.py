@@ -303,7 +303,7 @@ else:
 # 4. Standardising columns, $y = (x - \text{mean}(x)) / \text{std}(x)$, broadcasts twice. The
 #    gradient of $\sum y$ with respect to $x$ is zero. Why? Verify it.
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1.
 
 

@@ -313,7 +313,7 @@ assert [name for name in ready if name != "·"] == [f"w{i}" for i in range(7, -1
 # 4. In `backward_by_hand`, replace `cotangents[parent] + c` by `+=` on the array. Find a program
 #    for which that gives a wrong gradient. (Use tensors with at least one axis.)
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. z = u + tanh(exp(u)) with u = exp(x): u is one step from the root, but its other consumer, the
 # inner exp, is two steps away. Breadth-first meets u before it.
 

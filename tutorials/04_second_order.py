@@ -346,7 +346,7 @@ else:
 # 4. Where is Rosenbrock's Hessian not positive definite? Find one such point by looking at
 #    eigenvalues. Why is the Newton step from there not a step downwards?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 import math
 
 # 1. e^{sin x} = 1 + x + x²/2 − x⁴/8 − x⁵/15 + ...

@@ -374,7 +374,7 @@ print(inspect.getsource(func.jacrev))
 # 4. The norm of each example's gradient, clipped to at most 1 and then summed, as private training
 #    needs it: compute it for the `loss` above in three lines.
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. An operation is run by the highest level among its arguments; what has a lower one is constant.
 import itertools
 

@@ -435,7 +435,7 @@ print(inspect.getsource(saved_hooks.save_on_disk))
 # 4. Make `pack` keep *one* float16 copy for each array that is saved twice. (An array that two
 #    nodes save is the same memory: its address identifies it while it lives.)
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. A tensor hook that returns nothing leaves the gradient as it is.
 found = []
 

@@ -416,7 +416,7 @@ display(SVG(roof.svg()))
 # 4. Write a listener of your own, with `mg.engine.events.listen(fn)`, that counts the bytes of all
 #    results of all forward ops, and compare the first and the last version with it.
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. The gradient for the points costs the unbroadcast of one difference array: few ops of hundreds.
 original = Path(slow.__file__).read_text(encoding="utf-8")
 leaner = version(original.replace("(points, requires_grad=True)", "(points)"), "leaner")

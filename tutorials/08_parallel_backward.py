@@ -323,7 +323,7 @@ print(f"(a busy loop gets {share():.0%} of a core at the end)")
 # 4. An error in a thread must not be lost. Raise a `ValueError` in a hook in the middle of a
 #    parallel backward. What arrives at the caller, and what do the leaves' `.grad` hold?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. T1 = 2^k − 1, T∞ = k.
 for k in (1, 3, 7):
     n = 2**k - 1

@@ -392,7 +392,7 @@ def my_logsumexp_dx(g, x, y):
     return g * np.exp(x - y)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. Exact to rounding. But |x|, max, comparisons and most compiled functions take no complex
 # numbers, or mean something else by them.
 assert abs(np.sin(1 + 1e-30j).imag / 1e-30 - np.cos(1.0)) < 1e-15

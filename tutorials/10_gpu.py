@@ -447,7 +447,7 @@ assert told["cuda"][-1] > 10 * told["cuda"][0]
 # 4. A training step has 60 kernels of 8 µs work each, and a launch costs the host 12 µs. How long
 #    is a step? And if fusion makes 20 kernels of them, of 16 µs work each?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. The ratio host/GPU passes 1 between two sizes.
 ratio = np.log(np.array(by["cpu"]) / np.array(by["cuda"][: len(by["cpu"])]))
 even = float(np.exp(np.interp(0, ratio, np.log(SIZES[: len(ratio)]))))

@@ -354,7 +354,7 @@ with mg.no_grad():
 # 4. Shift the held-out images by one pixel to the right. Does the accuracy suffer? What would it do
 #    without the shifts in training?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. Weights and biases; batch normalisation has two numbers a channel.
 conv = (1 * 9 * 16 + 16) + (16 * 9 * 32 + 32)
 norm = 2 * 16 + 2 * 32

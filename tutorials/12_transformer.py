@@ -379,7 +379,7 @@ assert write("Ham.\n", 500) == after_training
 # 4. Without a mask, attention does not know any order: permute the characters of the input, and the
 #    outputs are permuted alike, if the positions' vectors are zero. Show it on `block.self_attn`.
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 x, y = fixed
 with mg.no_grad():
     logits = model(mg.tensor(x))

@@ -619,7 +619,7 @@ assert np.allclose(library, slow, atol=1e-12)
 # 4. Break `gated_sum_vjp` on purpose: leave out the `later` around the flipped gates. Which checks
 #    notice? Does the gradient for `x` of a sequence of length 1 notice?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. The partial is (cosh x − y)/x. At 0 both are 0/0 = NaN; a `where` around it would repair the
 # value and leave the second derivative wrong, hence the series.
 sinhc = mg.elementwise(lambda x: np.sinh(x) / x, name="sinhc", dx=lambda x, y: (np.cosh(x) - y) / x)

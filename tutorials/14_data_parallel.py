@@ -292,12 +292,12 @@ plt.tight_layout()
 # 5. Halve the bandwidth of the link. From how many ranks on does a ring's step take at least 1.5
 #    times as long as one rank's alone? And with a tenth of the latency?
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 1. Each part's mean counts with its share of the rows.
 weighted = (3 * gradient(slice(0, 3)) + 5 * gradient(slice(3, 8))) / 8
 assert np.allclose(weighted, joined, atol=1e-15)
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 2. One for each of 12 parameters: 12 times the latency. One in all: nothing is sent before the
 # backward has ended.
 model.close()
@@ -310,7 +310,7 @@ for megabytes, expected in ((0, 12), (1000, 1)):
     assert expected <= len(other.buckets) <= expected + 1
     other.close()
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 3. Once: the number of collectives goes up by one exchange of all buckets.
 model = distributed.DataParallel(deep, bucket_mb=0.2)
 (model(rows) ** 2).mean().backward()  # the first backward also agrees on the order
@@ -322,14 +322,14 @@ assert distributed.world().collectives == before
 (model(rows) ** 2).mean().backward()
 assert distributed.world().collectives == before + 1
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 4. Every rank's y is the root's x, so the root's x gets the sum of all cotangents; the others' x
 # has no influence, so 0.
 b = mg.tensor([3.0], requires_grad=True)
 (distributed.broadcast(b, root=0) * (rank + 1)).sum().backward()
 assert b.grad.tolist() == [size * (size + 1) / 2 if rank == 0 else 0]
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solved"] jupyter={"source_hidden": true}
 # 5. The ring's latency, 2(p − 1)α for each bucket, is what grows; bandwidth hardly matters.
 
 

@@ -34,6 +34,10 @@ def code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
+def checks(notebook):
+    return [cell for cell in notebook.cells if build.role(cell) == "check"]
+
+
 def sources_shown(notebook):
     """What cells print that open the source; blanks, numbers and units of time left out."""
     shown = [cell for cell in code(notebook) if "inspect.get" in cell.source]
@@ -50,14 +54,30 @@ def runs(script):
     )
 
 
+def verdicts(cells):
+    """What checks printed, without the number of the exercise."""
+    printed = [output["text"] for cell in cells for output in cell.outputs if "text" in output]
+    return [re.sub(r"^Exercise \d+: ", "", text).rstrip() for text in printed]
+
+
 @pytest.mark.parametrize("script", [runs(script) for script in SCRIPTS[::-1]])
-def test_a_tutorial_runs_from_top_to_bottom(script):  # the long ones come last, so begin with them
-    assert sources_shown(build.run(script)) == sources_shown(shipped(script)), "run: make tutorials"
+def test_a_tutorial_runs_and_its_checks_tell_right_answers_from_wrong_ones(script):
+    ran = build.run(script)  # one run for all: it takes long; the longest scripts begin
+    students, teachers = build.handout(ran), build.solved(ran)
+    assert sources_shown(students) == sources_shown(shipped(script)), "run: make tutorials"
+    assert set(verdicts(checks(students))) <= {"not answered yet."}
+    assert set(verdicts(checks(teachers))) <= {"right."}
+    assert len(verdicts(checks(students))) == len(verdicts(checks(teachers)))
+    for answer, check in build.trials(ran, "wrong"):
+        [verdict] = verdicts([check])
+        assert re.match(r"not right yet\. \w", verdict), f"no hint for\n{answer.source}\n{verdict}"
+        assert "The check raises" not in verdict, f"no hint for\n{answer.source}\n{verdict}"
 
 
 @each
 def test_a_notebook_has_the_cells_of_its_script(script):
-    assert build.same_cells(build.cells_of(script), shipped(script)), "run: make tutorials"
+    students = build.handout(build.with_trials(build.cells_of(script)))
+    assert build.same_cells(students, shipped(script)), "run: make tutorials"
 
 
 @each
@@ -79,12 +99,18 @@ def test_a_tutorial_prints_versions_shows_a_picture_and_opens_the_source(script)
 
 
 @each
-def test_a_tutorial_ends_with_exercises_whose_answers_are_asserted(script):
+def test_a_tutorial_ends_with_exercises_that_have_an_answer_cell_a_check_and_a_solution(script):
     cells = build.cells_of(script).cells
     [start] = [i for i, cell in enumerate(cells) if "## Exercises" in cell.source.splitlines()]
-    answers = [cell for cell in cells[start:] if "solution" in cell.metadata.get("tags", [])]
-    assert answers and all("assert" in cell.source for cell in answers)
-    assert all(cell.metadata["jupyter"]["source_hidden"] for cell in answers)
+    if any("solved" in cell.metadata.get("tags", []) for cell in cells):
+        pytest.skip("its exercises are in the older form yet")
+    text = "\n".join(cell.source for cell in cells[start:])
+    asked = [int(number) for number in re.findall(r"^### Exercise (\d+)$", text, re.M)]
+    assert asked == list(range(1, len(asked) + 1)) and len(asked) >= 3
+    assert asked == [int(number) for number in re.findall(r"^@exercise\((\d+)\)$", text, re.M)]
+    roles = "".join(f"{build.role(cell)} " for cell in cells if build.role(cell))
+    one = "answer check (wrong )+solution "
+    assert re.fullmatch(f"({one}){{{len(asked)}}}", roles)
 
 
 @each
@@ -137,3 +163,42 @@ def test_check_tells_a_notebook_that_is_older_than_its_script(tmp_path, monkeypa
     script.write_text("# %%\n1 + 2\n")
     assert build.main(["--check"]) == 1
     assert "run make tutorials" in capsys.readouterr().out
+
+
+EXERCISE = """# %% answer
+twice = ...
+
+# %% check
+from exercises import exercise
+
+@exercise(1)
+def check(twice):
+    assert twice(2) == 4, "Multiply."
+
+# %% wrong
+twice = lambda x: x * x * x
+
+# %% solution
+twice = lambda x: x * 2
+"""
+
+
+def sources(notebook):
+    return [cell.source for cell in notebook.cells]
+
+
+def test_a_hand_out_has_the_answer_cell_and_the_teachers_copy_the_solution(tmp_path, monkeypatch):
+    (tmp_path / "exercises.py").write_text((build.HERE / "exercises.py").read_text())
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    (tmp_path / "00_small.py").write_text(EXERCISE)
+    assert build.main(["--hand-out", str(tmp_path / "students")]) == 0
+    assert build.main(["--solutions", str(tmp_path / "teachers")]) == 0
+    students, teachers = (
+        nbformat.read(tmp_path / who / "00_small.ipynb", 4) for who in ("students", "teachers")
+    )
+    assert sources(students)[0] == "twice = ..." and not outputs(students)
+    assert sources(teachers)[0] == "twice = lambda x: x * 2"
+    assert sources(teachers)[1] == sources(students)[1]
+    assert [cell.execution_count for cell in code(teachers)] == [1, 2]
+    assert verdicts(code(teachers)) == ["right."]
+    assert (tmp_path / "students" / "exercises.py").exists()
