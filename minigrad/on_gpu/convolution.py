@@ -14,7 +14,7 @@ from ..fusion import launch
 from ..fusion.launch import shaped
 from ..modes import deterministic
 from ..ops.windows import Windows
-from . import cudnn_plans
+from . import cudnn_convolution, cudnn_plans
 from .install import on_gpu
 from .products import available, biased
 
@@ -42,7 +42,7 @@ def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows) -> Any
     if axes > 3:
         return None
     x, w = arrays
-    y = cudnn_plans.convolution(
+    y = cudnn_convolution.convolution(
         array_module(first), which, x, w, full, tuple(how), deterministic.required
     )
     return None if y is None else shaped(y, shape)
