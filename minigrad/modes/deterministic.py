@@ -50,6 +50,7 @@ _LISTED = (
     Nondeterministic("take_dx", "cuda", _ADDS, "ordered"),
     Nondeterministic("add_along_axis", "cuda", _ADDS, "ordered"),
     Nondeterministic("bin_sums", "cuda", _ADDS, "ordered"),
+    Nondeterministic("attention_grads", "cuda", _ADDS, "ordered"),
     Nondeterministic("cumsum", "cuda", _SCANS, "raises"),
     Nondeterministic("cumprod", "cuda", _SCANS, "raises"),
 )
@@ -61,7 +62,7 @@ def nondeterministic_ops() -> list[Nondeterministic]:
 
     getitem_dx is the gradient of x[index], take_dx of take and embedding, add_along_axis of gather
     and what scatter_add, index_add and index_put do; bin_sums is bincount and histogram with
-    weights.
+    weights. attention_grads is the gradient of attention, by atomics for 16-bit floats alone.
     """
     return list(_LISTED)
 

@@ -5,8 +5,9 @@ rows.py         softmax and its kin, sums
 norms.py        layer, rms, group, instance and batch normalisation
 losses.py       cross entropy on class indices
 products.py     matrix products through cuBLAS
-attention.py    attention over whole matrices of scores, as many as fit a workspace
+attention.py    cuDNN for 16-bit floats, else matrices of scores, as many as fit a workspace
 convolution.py  cuDNN where its front end is installed, else products of whole batches
+cudnn_*.py      the graphs that cuDNN is given, and the plans it makes of them
 pooling.py      maxima and sums of windows; pooling_rows.py: where they are small; row_text.py
 dropout.py      dropout, drawn where it is used
 optimizers.py   an optimizer's update as one kernel

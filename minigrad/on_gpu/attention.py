@@ -1,10 +1,13 @@
-"""Attention on a GPU: products over all heads at once, and one kernel between them.
+"""Attention on a GPU: by cuDNN where it has a kernel, else products and one kernel between them.
 
-As many examples at a time as have their scores in the workspace. Between q kᵀ and the product with
-v, mask, softmax and log-sum-exp are one kernel that reads the scores once; in the backward so are
-the probabilities and the gradient of the scores. 16-bit floats are multiplied on tensor cores, and
-scores are float32 throughout. A causal mask is no matrix: the kernel compares an element's place in
-its row, its key, with the row's query.
+cuDNN (cudnn_attention.py) takes 16-bit floats without an array for a mask, and holds no scores.
+`by_cudnn` switches, for the tests that hold one against the other.
+
+Products over all heads at once take as many examples at a time as have their scores in the
+workspace. Between q kᵀ and the product with v, mask, softmax and log-sum-exp are one kernel that
+reads the scores once; in the backward so are the probabilities and the gradient of the scores.
+16-bit floats are multiplied on tensor cores, and scores are float32 throughout. A causal mask is no
+matrix: the kernel compares an element's place in its row, its key, with the row's query.
 """
 
 from math import prod
@@ -19,10 +22,12 @@ from ..fusion import launch
 from ..fusion.launch import shaped
 from ..ops.attention.heads import parts_of
 from ..ops.axes import sum_to
+from . import cudnn_attention
 from .install import on_gpu
 from .products import available
 
 SCORES = 1 << 28  # held at a time: 1 GiB of float32
+by_cudnn = True
 
 
 @on_gpu("split_heads")
@@ -76,8 +81,16 @@ def _takes(q: Any, k: Any, v: Any, seeds: Any) -> bool:
     fits = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
     known = seeds is None and fits and available(q) and q.dtype.kind in "fV"
     alike = q.dtype == k.dtype == v.dtype and v.shape[:-1] == k.shape[:-1]
-    full = q.size and k.size and v.size and q.shape[-2] * k.shape[-2] <= SCORES
-    return bool(known and alike and full)
+    return bool(known and alike and q.size and k.size and v.size)
+
+
+def _for_cudnn(q: Any, v: Any, mask: Any) -> bool:
+    return by_cudnn and mask is None and cudnn_attention.suits(q, v)
+
+
+def _too_long(q: Any, k: Any) -> bool:
+    """Whether the scores of one example alone do not fit in the workspace."""
+    return q.shape[-2] * k.shape[-2] > SCORES
 
 
 def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
@@ -124,6 +137,12 @@ def attention(
 ) -> Any:  # fmt: skip
     if not _takes(q, k, v, seeds):
         return None
+    if _for_cudnn(q, v, mask):
+        results = cudnn_attention.forward(q, k, v, is_causal, scale)
+        if results is not None:
+            return tuple(results)
+    if _too_long(q, k):
+        return None
     shape, xp = (*q.shape[:-1], k.shape[-2]), array_module(q)
     masks = _masks(mask, is_causal, xp, shape)
     q, k, v = (_merged(x) for x in (q, k, v))
@@ -150,6 +169,13 @@ def attention_grads(
     if not _takes(q, k, v, seeds) or a.dtype != q.dtype:
         return None
     shape, xp, shapes = (*q.shape[:-1], k.shape[-2]), array_module(q), (q.shape, k.shape, v.shape)
+    no_gradient = xp.zeros((0,), lse.dtype)  # of a mask
+    if _for_cudnn(q, v, mask):
+        results = cudnn_attention.gradients(a, q, k, v, o, lse, is_causal, scale)
+        if results is not None:
+            return *results, no_gradient
+    if _too_long(q, k):
+        return None
     masks = _masks(mask, is_causal, xp, shape)
     a, q, k, v, o, lse = (_merged(x) for x in (a, q, k, v, o, lse))
     words, grads, parts = gradient_words(q.dtype), [], []
@@ -181,7 +207,7 @@ def attention_grads(
         shaped(xs[0] if len(xs) == 1 else xp.concatenate(xs), own)
         for xs, own in zip(zip(*grads, strict=True), shapes, strict=True)
     ]
-    dmask = xp.zeros((0,), lse.dtype)
-    if mask_gradient:
-        dmask = sum_to(xp.concatenate(parts).reshape(shape), mask.shape).astype(mask.dtype)
+    if not mask_gradient:
+        return *results, no_gradient
+    dmask = sum_to(xp.concatenate(parts).reshape(shape), mask.shape).astype(mask.dtype)
     return *results, dmask
