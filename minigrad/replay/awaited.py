@@ -8,13 +8,12 @@ is computed, and every Awaited of the segment becomes a plain tensor, the same o
 from collections.abc import Callable
 from typing import Any
 
+from ..engine import modes
 from ..engine.graph import TensorBase
 from ..tensor_api.tensor import Tensor
 
 _DATA, _NODE = TensorBase.__dict__["_data"], TensorBase.__dict__["node"]  # the slots themselves
-
-
-_set_data, _set_node, _new = _DATA.__set__, _NODE.__set__, object.__new__
+_new = object.__new__
 
 
 class Spec:
@@ -93,7 +92,9 @@ class Awaited(Tensor):
 
     def detach(self) -> Tensor:  # type: ignore[override]
         """The same data as a constant: recorded as a call, since nothing is there to share yet."""
-        made = run_of(self).call(detach, (self,), {})
+        run, here = run_of(self), modes.state.__dict__
+        is_awaiting = here["pending"] is run
+        made = run.call(detach, (self,), {}, here) if is_awaiting else run.look(self)
         return detach(self) if made is None else made  # None: it is computed by now
 
 
@@ -104,10 +105,9 @@ def detach(x: Tensor) -> Tensor:
 
 def awaited(spec: Spec, run: Any) -> Awaited:
     """A new Awaited."""
-    x = _new(Awaited)
-    _set_data(x, spec)
-    _set_node(x, run)
-    x._grad = None
+    x: Any = _new(Tensor)  # of the class whose slots are set directly
+    x._data, x.node, x._grad = spec, run, None
+    x.__class__ = Awaited
     return x
 
 
@@ -118,5 +118,4 @@ run_of: Callable[[Awaited], Any] = _NODE.__get__  # the Run that will compute it
 def fill(x: Awaited, data: Any, node: Any) -> None:
     """Make it a plain tensor."""
     x.__class__ = Tensor  # type: ignore[assignment]  # they have the same slots
-    _set_data(x, data)
-    _set_node(x, node)
+    x._data, x.node = data, node

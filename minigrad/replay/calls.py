@@ -27,18 +27,21 @@ class Outside:
               program. Of the others the object must be the same one; a program reads its memory.
     """
 
-    __slots__ = ("tensor", "array", "needs", "varying", "first_use", "shares", "last_write")
+    __slots__ = (
+        "tensor", "is_tensor", "array", "needs", "varying", "first_use", "shares", "last_write",
+    )  # fmt: skip
 
     def __init__(self, x: Any, varying: bool, first_use: tuple, shares: int | None):
         self.tensor, self.array, self.needs = x, array_of(x), needs(x)
+        self.is_tensor = isinstance(x, TensorBase)
         self.last_write = versions.last_write_here()  # before its first use
         self.varying, self.first_use, self.shares = varying, first_use, shares
 
     def fits(self, x: Any) -> bool:
         """Whether x may stand in this one's place."""
-        if needs(x) is not self.needs:
+        if not self.is_of_its_kind(x):
             return False
-        array = array_of(x)
+        array = x._data if self.is_tensor else x
         if not self.varying:
             return array is self.array and (x is self.tensor or not self.needs)
         return (
@@ -49,6 +52,18 @@ class Outside:
             and getattr(array, "device", None) == getattr(self.array, "device", None)
         )
 
+    def is_of_its_kind(self, x: Any) -> bool:
+        """Whether x is a tensor or an array, as this one is, and needs a gradient if it does."""
+        if isinstance(x, TensorBase):
+            return self.is_tensor and (x.node is not None) is self.needs
+        return not self.is_tensor and is_array(x)
+
+    def is_same(self, known: Any, x: Any) -> bool:
+        """Whether x, a constant, is as good as the one known: a tensor of the same array."""
+        if isinstance(x, TensorBase) is not self.is_tensor or needs(x):
+            return False
+        return array_of(x) is array_of(known)
+
 
 class Call:
     """One call of a segment, of an op or of a backward.
@@ -56,6 +71,7 @@ class Call:
     args        for each argument the number i of a value, ~k for Outside k, or a Constant
     outputs     the Specs of its results; those of a backward are the leaves' gradients
     several     whether it returned a tuple
+    only        the Spec of its result, where it has one, draws nothing and writes nothing
     recording   whether ops were recorded
     leaves      of a backward: for each output (k of the leaf's Outside, whether it had a gradient)
     draws       whether it draws from the library's generator
@@ -63,16 +79,21 @@ class Call:
     """
 
     __slots__ = (
-        "op", "args", "params", "outputs", "several", "recording", "leaves", "draws", "writes",
+        "op", "args", "params", "outputs", "only", "several", "recording", "leaves", "draws",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, op: Any, args: tuple, params: dict, recording: bool):
         self.op, self.args, self.params, self.recording = op, args, params, recording
         self.outputs: list[Spec] = []
+        self.only: Spec | None = None
         self.several = False
         self.leaves: tuple | None = None
         self.writes = False
         self.draws = "generator" in getattr(op, "defaults", ())
+
+
+END: Call = Call(None, (), {}, True)  # behind the last call of a program: no op is this one
 
 
 def array_of(x: Any) -> Any:
@@ -92,13 +113,13 @@ def is_array(x: Any) -> bool:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two static values are the same: type and value, NaN as itself, arrays by elements."""
+    if a is b:
+        return not isinstance(a, TensorBase)  # its numbers may have changed
     kind = type(a)
     if kind is not type(b):
         return False
     if kind in _PLAIN:
         return a == b
-    if a is b:
-        return not isinstance(a, TensorBase)  # its numbers may have changed
     if isinstance(a, TensorBase):
         return False
     if isinstance(a, np.ndarray):

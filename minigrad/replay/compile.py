@@ -151,35 +151,36 @@ class Compiled:
         return f"<compiled {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        why = _mode_in_the_way()
+        state, here = modes.state, modes.state.__dict__
+        why = _mode_in_the_way(here)
         if why:
             return self._plainly(why, args, kwargs)
         given: set[int] = set()
-        settings = modes.state.recording, is_accelerated(), cublas.tf32
-        key = settings, _form(args, given), _form(kwargs, given)
+        settings = here["recording"], is_accelerated(), cublas.tf32
+        key = settings, *[_form(x, given) for x in args], _form(kwargs, given) if kwargs else None
         store = self.stores.get(key)
         if store is None:
             store = self.stores[key] = Store(self.name, self.fullgraph)
-        run = Run(store, given)
-        state = modes.state
         if (first := store.expected(0)) is not None and first.runner is None:
             return self.fn(*args, **kwargs)
+        run = Run(store, given)
         modes.add_reason()
         try:
-            state.pending = run
-            try:
-                result = self.fn(*args, **kwargs)
-            except BaseException:
-                if state.pending is run:
-                    state.pending = None
-                    run.abandon()
-                raise
+            state.set({"pending": run})
+            result = self.fn(*args, **kwargs)
+            is_awaited = here["pending"] is run
+        except BaseException:
             if state.pending is run:
-                run.end("the function returned")
-            return result
+                state.pending = None
+                run.abandon()
+            raise
         finally:
-            state.pending = None
+            if here["pending"] is not None:
+                state.set({"pending": None})
             modes.add_reason(-1)
+        if is_awaited:
+            run.finish()
+        return result
 
     def _plainly(self, why: str, args: tuple, kwargs: dict) -> Any:
         if why not in self.as_it_stands:
@@ -210,18 +211,17 @@ class Compiled:
 _NESTED = "it is called by a compiled function, and is part of that"
 
 
-def _mode_in_the_way() -> str:
-    """Why ops cannot be awaited now; "" where they can."""
-    state = modes.state
-    if state.pending is not None:
+def _mode_in_the_way(here: dict) -> str:
+    """Why ops cannot be awaited in these modes; "" where they can."""
+    if here["pending"] is not None:
         return _NESTED
-    if state.level:
+    if here["level"]:
         return "it runs inside a transform of mg.func"
-    if state.tapes or state.saving or state.anomaly is not None:
+    if here["tapes"] or here["saving"] or here["anomaly"] is not None:
         return "a tape, saved-tensor hooks, a checkpoint or anomaly mode looks at every op"
-    if state.autocast is not None:
+    if here["autocast"] is not None:
         return "it runs under autocast"
-    if modes.checked or state.session is not None:
+    if modes.checked or here["session"] is not None:
         return "a session or deterministic mode looks at every op"
     if events.listeners:
         return "a profile or another listener hears every op"
@@ -234,16 +234,20 @@ def _form(x: Any, given: set[int]) -> Any:
         array = x._data
         if x.node is None:  # a parameter that is passed is the same one in each call, or will vary
             given.add(id(array))
-        return Tensor, array.shape, array.dtype, x.requires_grad, type(array)
+        return Tensor, array.shape, array.dtype, x.node is not None, type(array)
     if isinstance(x, np.ndarray):
         given.add(id(x))
         return np.ndarray, x.shape, x.dtype
-    if isinstance(x, bool | str | bytes | type(None)):
+    if isinstance(x, _COMPARED):
         return x
-    if isinstance(x, int | float | complex):
+    if isinstance(x, _NUMBERS):
         return type(x)
     if isinstance(x, tuple | list):
         return type(x), *[_form(part, given) for part in x]
     if isinstance(x, dict):
         return dict, *[(key, _form(part, given)) for key, part in x.items()]
     return id(x)
+
+
+_COMPARED = bool, str, bytes, type(None)  # arguments whose values are part of the form
+_NUMBERS = int, float, complex  # those that are constants of a program

@@ -8,8 +8,9 @@ segment is recorded anew. So branches, counters and prints of the function are r
 construction: nothing that Python does is left out.
 """
 
-import weakref
+import operator
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 from ..backends import random
@@ -23,6 +24,7 @@ from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .awaited import Awaited, Spec, awaited, detach, fill, run_of, spec_of
 from .calls import (
+    END,
     Call,
     Constant,
     Outside,
@@ -50,6 +52,23 @@ def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
     return found
 
 
+def _identity(x: Any) -> tuple:
+    """Of tensors and arrays with the same one an Outside stands for one."""
+    return id(array_of(x)), isinstance(x, TensorBase), id(x) if needs(x) else 0
+
+
+def _counts(values: list) -> list[int]:
+    return list(map(getrefcount, values))
+
+
+(_ALONE,) = _counts([object()])  # the count of what a list alone refers to
+
+
+def _referred_to(values: list) -> list[int]:
+    """The numbers of those that somebody has besides this list."""
+    return [i for i, count in enumerate(_counts(values)) if count > _ALONE]
+
+
 class Run:
     """The state of one call. `store` keeps the programs of this form of call, by segment."""
 
@@ -57,20 +76,25 @@ class Run:
         self.store, self.given = store, given  # given: ids of the arrays among the arguments
         self.thread = modes.state.thread
         self.segment = -1
+        self.over = False  # the function has returned
         self.begin()
 
     def begin(self) -> None:
         """The next segment."""
+        self.made: list[Awaited] = []  # the results, by number
+        if self.over:
+            return
         self.segment += 1
-        self.program: Program | None = self.store.expected(self.segment)
+        self.untried: list[Program] = self.store.programs(self.segment)[:]
+        self.program: Program | None = self.untried.pop(0) if self.untried else None
         self.position = 0  # in the program
+        self.ahead = [*self.program.calls, END] if self.program is not None else [END]
         self.calls: list[Call] = []  # recorded now
         self.outsides: list[Outside] = []
         self.numbers: dict[tuple, int] = {}  # what identifies an Outside -> its k
         self.bound: list = []  # the tensor or array in place of each Outside, in a replay
-        self.clocks: list[int] = []  # for each of them the newest write before its first use
+        self.clocks: list[int] = []  # for each of them the newest write of all before its first use
         self.values: list[Any] = []  # the tensors themselves, while it is recorded
-        self.refs: list[weakref.ref] = []  # for each value its Awaited
         self.sums: dict[int, Any] = {}  # gradient -> the older one that it is added to
         self.gradients: set[int] = set()  # the values that a backward has made
         self.alone: dict[int, Any] = {}  # such a gradient as the backward gave it
@@ -78,6 +102,7 @@ class Run:
         self.tape: Tape | None = None
         self.open = ""  # why this segment cannot be replayed
         if self.program is not None and self.program.runner is None:
+            self.program, self.ahead = None, [END]
             self.leave()  # the rest of the call runs as it stands
 
     def leave(self) -> None:
@@ -86,88 +111,95 @@ class Run:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(self, op: Any, args: tuple, params: dict) -> Any:
-        """The result of an op, awaited; None where the op may run as ever."""
-        for x in args:
-            if isinstance(x, TensorBase):
-                break
-        else:
-            return None
-        while self.program is not None:
-            calls = self.program.calls
-            expected = calls[self.position] if self.position < len(calls) else None
-            if expected is not None and self.is_next(expected, op, args, params):
-                return self.awaiting(expected)
-            self.differs()
-        if modes.state.pending is not self or op is detach and type(args[0]) is not Awaited:
-            return None
-        return self.record(op, args, params)
+    def call(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
+        """The result of an op, awaited; None where the op may run as ever.
 
-    def expected(self) -> Call | None:
-        """The program's next call."""
-        program = self.program
-        assert program is not None
-        return program.calls[self.position] if self.position < len(program.calls) else None
+        here   the modes of this thread
+        """
+        expected = self.ahead[self.position]
+        known, made, bound = expected.args, self.made, self.bound
+        before = len(bound)
+        if (
+            expected.op is op
+            and expected.recording is here["recording"]
+            and here["autocast"] is None
+            and len(args) == len(known)
+            and (not params and not expected.params or same(params, expected.params))
+        ):
+            for i, x in enumerate(args):  # zip(strict=True) takes longer than all this
+                n = known[i]
+                if n.__class__ is not int:
+                    fits = same(x, n.value)
+                elif n >= 0:
+                    fits = x is made[n]
+                else:
+                    fits = ~n < len(bound) and x is bound[~n] or self.is_outside(~n, x)
+                if not fits:
+                    break
+            else:
+                if expected.only is not None:
+                    self.position += 1
+                    y = awaited(expected.only, self)
+                    made.append(y)
+                    return y
+                if self.has_effects(expected, params):
+                    self.position += 1
+                    return self.awaiting(expected)
+        del bound[before:], self.clocks[before:]
+        return self.unexpected(op, args, params, here)
 
-    def is_next(self, expected: Call, op: Any, args: tuple, params: dict) -> bool:
-        """Whether this call is the expected one."""
-        if expected.op is not op or len(args) != len(expected.args):
-            return False
-        if expected.recording is not modes.state.recording or modes.state.autocast is not None:
-            return False
-        if (params or expected.params) and not same(params, expected.params):
-            return False
+    def has_effects(self, expected: Call, params: dict) -> bool:
+        """Whether a call writes where the expected one did, and its gradients go to such leaves."""
         if expected.writes:
             pairs = zip(arrays_in(params), arrays_in(expected.params), strict=True)
-            if not all(a is b for a, b in pairs):
-                return False
-        count = len(self.bound)
-        for x, known in zip(args, expected.args, strict=True):
-            if type(known) is not int:
-                fits = same(x, known.value)
-            elif type(x) is Awaited:
-                fits = spec_of(x).index == known and run_of(x) is self
-            else:
-                fits = known < 0 and self.is_outside(~known, x)
-            if not fits:
-                del self.bound[count:], self.clocks[count:]
-                return False
-        return True
+            return all(a is b for a, b in pairs)
+        leaves = [(self.bound[k], had) for k, had in expected.leaves or ()]
+        if graph.hook_count and any_in([x.node for x, _ in leaves]):
+            return False
+        return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
 
     def is_outside(self, k: int, x: Any) -> bool:
         """Whether x is what stands for Outside k in this call, or may from now on."""
-        if k < len(self.bound):
-            known = self.bound[k]
-            if known is x:
-                return True
-            return array_of(known) is array_of(x) and not needs(known) and not needs(x)
         assert self.program is not None
         outside = self.program.outsides[k]
-        if not (isinstance(x, TensorBase) or is_array(x)):
-            return False
+        if k < len(self.bound):
+            return not outside.needs and outside.is_same(self.bound[k], x)
         if not outside.fits(x):
-            if needs(x) is outside.needs:
+            if outside.is_of_its_kind(x):
                 self.misfit = outside
             return False
         if outside.shares is not None:
             if array_of(self.bound[outside.shares]) is not array_of(x):
                 return False
         self.bound.append(x)
-        self.clocks.append(versions.last_write_here())
+        self.clocks.append(versions.last_write)
         return True
 
-    def awaiting(self, call: Call) -> Any:
-        """What a call returns that the program will make."""
-        self.position += 1
+    def awaiting(self, call: Call) -> tuple | Awaited:
+        """What a call with several results, or with effects, returns that the program will make."""
         if call.draws:
             random.await_draws(self.drawn)
-        if not call.several:  # nearly always
-            x = awaited(call.outputs[0], self)
-            self.refs.append(weakref.ref(x))
-            return x
         made = [awaited(spec, self) for spec in call.outputs]
-        self.refs += map(weakref.ref, made)
-        return tuple(made)
+        self.made += made
+        if call.leaves is not None:
+            for (k, _), g in zip(call.leaves, made, strict=True):
+                self.deposit(self.bound[k], g)
+        return tuple(made) if call.several else made[0]
+
+    def unexpected(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
+        """The result of a call that is not the program's next one, or is recorded."""
+        if not any(isinstance(x, TensorBase) for x in args):
+            return None
+        if self.program is not None:
+            self.differs()
+            return self.call(op, args, params, here)
+        if modes.state.pending is not self:
+            return None
+        if op is backward:
+            return self.record_backward(args)
+        if op is detach and type(args[0]) is not Awaited:
+            return None
+        return self.record(op, args, params)
 
     def record(self, op: Any, args: tuple, params: dict) -> Any:
         """Run a call, and note it."""
@@ -183,27 +215,29 @@ class Run:
         if versions.last_write_here() != before:
             call.writes, call.params = True, params
         call.several = isinstance(y, tuple)
-        return self.made(call, y if call.several else (y,))
+        return self.made_by(call, y if call.several else (y,))
 
     def run(self, call: Call, args: list, params: dict) -> Any:
         """Run a call on real tensors, on the tape."""
         state, tape = modes.state, self.tape
         assert tape is not None
-        recording = state.recording  # of now, which may be another than when it was called
-        state.set({"pending": None, "recording": call.recording})
+        outer = {name: getattr(state, name) for name in ("pending", "recording")}
+        state.set({"pending": None, "recording": call.recording})  # that of when it was called
         try:
             with tape:
                 return call.op(*args, **params)
         finally:
-            state.set({"pending": self, "recording": recording})
+            state.set(outer)
 
-    def made(self, call: Call, ys: tuple) -> Any:
+    def made_by(self, call: Call, ys: tuple) -> Any:
         """The results of a call that was recorded, as Awaited ones."""
         call.outputs = [Spec(len(self.values) + i, y) for i, y in enumerate(ys)]
+        if not (call.several or call.draws or call.writes):
+            call.only = call.outputs[0]
         self.calls.append(call)
         self.values += ys
         made = [awaited(spec, self) for spec in call.outputs]
-        self.refs += map(weakref.ref, made)
+        self.made += made
         return tuple(made) if call.several else made[0]
 
     def references(self, args: tuple) -> tuple:
@@ -220,7 +254,7 @@ class Run:
     def outside(self, x: Any, use: tuple) -> int:
         """The number of an Outside."""
         array = array_of(x)
-        key = (id(array), id(x) if needs(x) else 0)
+        key = _identity(x)
         if key not in self.numbers:
             shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
             varying = id(array) in self.given or use in self.store.varying
@@ -245,48 +279,35 @@ class Run:
 
     def backward(self, tensors: Any) -> bool:
         """Await a backward; False where it has to run as it stands."""
-        roots = derivatives.listed(tensors)
+        roots = tuple(derivatives.listed(tensors))
         if not all(type(x) is Awaited for x in roots):
             return False
-        while self.program is not None:
-            expected = self.expected()
-            if expected is not None and self.is_next_backward(expected, roots):
-                made = self.awaiting(expected)
-                assert expected.leaves is not None
-                for (k, _), g in zip(expected.leaves, made, strict=True):
-                    self.deposit(self.bound[k], g)
-                return True
-            self.differs()
+        return self.call(backward, roots, {}, modes.state.__dict__) is not None
+
+    def record_backward(self, roots: tuple) -> tuple | None:
+        """The gradients of a backward that is recorded; None where it has to run as it stands."""
         if not all(type(x) is Awaited for x in roots):  # a program was replayed up to here
-            return False
+            return None
         reals = [self.real(x) for x in roots]
         if graph.hook_count and any_in(graph.backward_order([x.node for x in reals if x.node])):
-            return False
-        call = Call(backward, self.references(tuple(roots)), {}, modes.state.recording)
+            return None
+        call = Call(backward, self.references(roots), {}, modes.state.recording)
         call.several = True
         leaves, gs = self.differentiated(call, reals)
-        call.leaves = tuple([(self.numbers[key], x._grad is not None) for key, x in leaves])
-        for (_, x), g in zip(leaves, self.made(call, tuple(gs)), strict=True):
+        call.leaves = tuple([(self.numbers[_identity(x)], x._grad is not None) for x in leaves])
+        made = self.made_by(call, tuple(gs))
+        for x, g in zip(leaves, made, strict=True):
             self.deposit(x, g)
-        return True
-
-    def is_next_backward(self, expected: Call, roots: list) -> bool:
-        if expected.leaves is None or not self.is_next(expected, backward, tuple(roots), {}):
-            return False
-        leaves = [(self.bound[k], had) for k, had in expected.leaves]
-        if graph.hook_count and any_in([x.node for x, _ in leaves]):
-            return False
-        return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
+        return made
 
     def differentiated(self, call: Call, roots: list) -> tuple[list, list]:
-        """([(key of the Outside, leaf)], their gradients as tensors)."""
+        """(the leaves, their gradients as tensors)."""
         if self.tape is None:
             self.tape = Tape()
         leaves, gs = [], []
         for x, g in self.run(call, roots, {}):
-            key = (id(array_of(x)), id(x))
-            if key in self.numbers:
-                leaves.append((key, x))
+            if _identity(x) in self.numbers:
+                leaves.append(x)
                 gs.append(g if isinstance(g, Tensor) else wrap(g))
             else:
                 self.open = "a backward goes through what was computed before the call"
@@ -295,9 +316,10 @@ class Run:
 
     def deposit(self, leaf: Tensor, g: Awaited) -> None:
         """Add an awaited gradient to a leaf's."""
-        self.gradients.add(spec_of(g).index)
+        number = spec_of(g).index
+        self.gradients.add(number)
         if leaf._grad is not None:
-            self.sums[spec_of(g).index] = leaf._grad
+            self.sums[number] = leaf._grad
         leaf._grad = g
 
     # -- where the program does not fit --------------------------------------------------------
@@ -309,36 +331,23 @@ class Run:
         if misfit is not None and not misfit.varying:
             self.store.vary(self.segment, program, misfit.first_use)
         else:
-            for other in self.alike():
-                if other not in self.tried and len(other.calls) > self.position:
-                    self.tried.append(other)
-                    self.program = other
+            while self.untried:
+                other = self.untried.pop(0)
+                if len(other.calls) > self.position and self.is_alike(other):
+                    self.program, self.ahead = other, [*other.calls, END]
                     return
             if self.position == len(program.calls) and self.replay():
                 return  # this call begins the next segment
         self.resolve()
 
-    def alike(self) -> list[Program]:
-        """The programs of this segment that begin with the calls made so far, on what they took."""
+    def is_alike(self, other: Program) -> bool:
+        """Whether a program begins with the calls made so far, on what they took."""
         assert self.program is not None
-        begun = self.program.calls[: self.position]
-        found = []
-        for other in self.store.programs(self.segment):
-            calls, taken = other.calls[: self.position], other.outsides[: len(self.bound)]
-            if len(calls) == len(begun) and all(a is b for a, b in zip(calls, begun, strict=True)):
-                if all(known.fits(x) for known, x in zip(taken, self.bound, strict=True)):
-                    found.append(other)
-        return found
-
-    @property
-    def tried(self) -> list:
-        """The programs that were looked at for the call at this position."""
-        at, tried = getattr(self, "_tried", (None, []))
-        here = (self.segment, self.position)
-        if at != here:
-            tried = [self.program]
-            self._tried = here, tried
-        return tried
+        begun, taken = self.program.calls[: self.position], other.outsides[: len(self.bound)]
+        calls = other.calls[: self.position]
+        if len(calls) != len(begun) or not all(map(operator.is_, calls, begun)):
+            return False
+        return all(known.fits(x) for known, x in zip(taken, self.bound, strict=True))
 
     def resolve(self) -> None:
         """Run op by op what was awaited, and go on recording."""
@@ -347,7 +356,8 @@ class Run:
         random.await_draws(None)
         self.refuse_written()
         self.tape = Tape()
-        self.calls, self.values = list(program.calls[: self.position]), []
+        self.calls, self.values = self.ahead[: self.position], []
+        self.ahead, self.position = [END], 0
         self.outsides = []
         for x, known in zip(self.bound, program.outsides, strict=False):
             k = self.outside(x, known.first_use)
@@ -360,7 +370,7 @@ class Run:
                 self.values += y if call.several else (y,)
             else:
                 leaves, gs = self.differentiated(call, args)
-                if [self.numbers[key] for key, _ in leaves] != [k for k, _ in call.leaves]:
+                if [self.numbers[_identity(x)] for x in leaves] != [k for k, _ in call.leaves]:
                     self.leave()
                     raise CompileError(
                         "mg.compile: leaves were changed between a backward and the first look at "
@@ -377,8 +387,10 @@ class Run:
     def refuse_written(self) -> None:
         """CompileError where memory that awaited ops read was written meanwhile."""
         newest = versions.last_write_here()
+        if not self.clocks or newest <= self.clocks[0]:  # nearly always
+            return
         for x, clock in zip(self.bound, self.clocks, strict=True):
-            written = newest != clock and versions.written_after(array_of(x), clock)
+            written = newest > clock and versions.written_after(array_of(x), clock)
             if written:
                 self.leave()
                 raise CompileError(
@@ -404,45 +416,53 @@ class Run:
 
     def end(self, why: str) -> None:
         """Compute all that is awaited; the next op begins another segment."""
-        if not self.refs:
+        if not self.made:
             return
         random.await_draws(None)
         if self.program is not None:
             if self.replay():
                 return
             self.resolve()
-        self.settle([x._data for x in self.values_with_sums()], self.nodes())
+        self.settle_recorded()
         self.store.keep(self.segment, self.built(why), why)
         self.begin()
+
+    def finish(self) -> None:
+        """The function has returned: compute what is awaited, outside of the mode."""
+        self.over = True
+        self.end("the function returned")
 
     def replay(self) -> bool:
         """Run the program, if it is the one for this segment."""
         program, begun = self.program, self.position
         assert program is not None
         if len(program.calls) != begun:
-            ended = [other for other in self.alike() if len(other.calls) == begun]
+            known = self.store.programs(self.segment)
+            ended = [x for x in known if len(x.calls) == begun and self.is_alike(x)]
             if not ended:
                 return False
             program = ended[0]
-        alive = [i for i, ref in enumerate(self.refs) if ref() is not None]
+        alive = _referred_to(self.made)
         if program.runner is None or not program.hands_out.issuperset(alive):
             return False
         random.await_draws(None)  # the program draws itself
         self.refuse_written()
-        modes.state.pending = None
-        modes.add_reason(-1)
+        if not self.over:
+            modes.state.pending = None
+            modes.add_reason(-1)
         try:
             arrays = program.run([array_of(x) for x in self.bound])
             for i, old in sorted(self.sums.items()):
                 older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
                 arrays[i] = older + arrays[i]
             for i in program.views:
-                if self.refs[i]() is not None:
+                if i in alive:
                     arrays[i] = program.view(i, arrays, self.bound)
         finally:
-            modes.add_reason()
-            modes.state.pending = self
-        self.settle(arrays, program.nodes)
+            if not self.over:
+                modes.add_reason()
+                modes.state.pending = self
+        self.settle(arrays, program.nodes, alive)
         self.store.used(self.segment, program)
         self.begin()
         return True
@@ -458,27 +478,33 @@ class Run:
         """The nodes of the values that have one."""
         return {i: y.node for i, y in enumerate(self.values) if y.node is not None}
 
-    def settle(self, arrays: Any, nodes: dict) -> None:
-        """Every Awaited that is alive becomes a plain tensor."""
-        for i, ref in enumerate(self.refs):
-            x = ref()
+    def settle(self, arrays: Any, nodes: dict, alive: list[int]) -> None:
+        """Every Awaited that somebody refers to becomes a plain tensor."""
+        for i in alive:
+            x = self.made[i]
             if type(x) is Awaited:
                 fill(x, arrays[i], nodes.get(i))
 
+    def settle_recorded(self) -> None:
+        """The same with what was computed op by op."""
+        arrays = [x._data for x in self.values_with_sums()]
+        self.settle(arrays, self.nodes(), _referred_to(self.made))
+
     def built(self, why: str) -> Program:
         """The program of the segment that was recorded."""
-        alive = [i for i, ref in enumerate(self.refs) if ref() is not None]
+        alive = _referred_to(self.made)
         assert self.tape is not None
-        modes.state.pending = None
+        outer, modes.state.pending = modes.state.pending, None
         try:
             return build(self, self.tape, alive, self.open)
         finally:
-            modes.state.pending = self
+            modes.state.pending = outer
 
     def abandon(self) -> None:
         """An error leaves the function: what is alive gets its numbers, and nothing is kept."""
         random.await_draws(None)
-        if self.refs:
+        if self.made:
             if self.program is not None:
                 self.resolve()
-            self.settle([x._data for x in self.values_with_sums()], self.nodes())
+            self.settle_recorded()
+            self.made = []  # they refer to this run
