@@ -52,9 +52,29 @@ _NAMES = {
     "block_until_ready": "nothing on the host, mg.cuda.synchronize() on a GPU",
     "get_device": "x.device", "detach_": "x = x.detach()", "assign": "x[...] = value",
     "fill": "x[...] = value", "put": "x[index] = values", "flat": "ravel()",
+    "zero_grad": "optimizer.zero_grad(), or x.grad = None", "value": "item() or numpy()",
+    "eval": "nothing: results are computed at once", "get_shape": "shape", "rank": "ndim",
+    "to_numpy": "x.detach().numpy()", "asnumpy": "x.detach().numpy()",
+    "toarray": "x.detach().numpy()", "storage": "x.detach().numpy(), which shares its memory",
+    "to_list": "tolist()", "ndims": "ndim", "num_elements": "size", "gpu": 'to("cuda")',
+    "attach_grad": "requires_grad_()", "assign_add": "x += v", "assign_sub": "x -= v",
+    "register_backward_hook": "register_hook", "normalize": "mg.nn.functional.normalize",
+    "cast": "astype(dtype)", "stop_gradient": "x.detach()", "clip_by_value": "clip",
+    "pin_memory": "nothing: x.to(device) copies at once",
+    "share_memory_": "nothing: a DataLoader's workers hand batches over themselves",
+    "map_": "an op on x, such as mg.exp(x), or mg.func.vmap(f)(x)",
 }  # fmt: skip
 # What NumPy's arrays have: where no tensor has it either, the array of one does.
 _OF_ARRAYS = [name for name in dir(np.ndarray) if name[0] != "_"]
+_DIGITS = "mg.data.load_digits(), smaller digits that need no download"
+_PICTURE = "mg.dump_graph(loss, 'graph.json') and then `minigrad-viz graph.json`"
+_GRADCHECK = "minigrad.testing.gradcheck, after `import minigrad.testing`"
+_DEVICE = 'device="cuda", or "cpu"'
+_CLIP = "mg.nn.utils.clip_grad_norm_"
+_CROSS_ENTROPY = "mg.nn.CrossEntropyLoss, which takes scores before the softmax"
+_GLOBAL_MEAN = "mg.nn.AdaptiveAvgPool2d(1)"
+_COSINE = "mg.optim.lr_scheduler.CosineAnnealingLR"
+_WARMUP = "mg.optim.lr_scheduler.LinearLR, and SequentialLR to go on with another schedule"
 # What PyTorch's modules mean by a name, and not its tensors: looked up first there.
 _OF_MODULES = {
     "float": "mg.float32", "double": "mg.float64", "half": "mg.float16", "long": "mg.int64",
@@ -73,10 +93,76 @@ _OF_MODULES = {
     "hamming_window": "scipy.signal.windows.hamming(n, sym=False)",
     "lstm_cell": "mg.nn.LSTMCell", "gru_cell": "mg.nn.GRUCell", "lstm": "mg.nn.LSTM",
     "gru": "mg.nn.GRU", "rnn_tanh": "mg.nn.RNN",
-    "gradcheck": "minigrad.testing.gradcheck, after `import minigrad.testing`",
     "gradgradcheck": "minigrad.testing.gradgradcheck, after `import minigrad.testing`",
-    "load_mnist": "mg.data.load_digits(), smaller digits that need no download",
-    "plot": "mg.dump_graph(loss, 'graph.json') and then `minigrad-viz graph.json`",
+    "load_cifar": _DIGITS, "load_dataset": _DIGITS, "load_mnist": _DIGITS, "MNIST": _DIGITS,
+    "mnist": _DIGITS, "CIFAR10": _DIGITS,
+    "plot": _PICTURE, "show": _PICTURE, "draw": _PICTURE, "draw_graph": _PICTURE,
+    "plot_graph": _PICTURE, "make_dot": _PICTURE, "visualize": _PICTURE,
+    "visualise": _PICTURE,
+    "grad_check": _GRADCHECK, "gradient_check": _GRADCHECK, "check_grad": _GRADCHECK,
+    "check_grads": _GRADCHECK, "check_gradients": _GRADCHECK, "gradcheck": _GRADCHECK,
+    "view": "x.view(shape)", "expand": "mg.broadcast_to", "item": "x.item()",
+    "zero_grad": "optimizer.zero_grad()", "eval": "model.eval()", "train_step": "mg.train.Trainer",
+    "ndarray": "mg.Tensor", "dtype": "np.dtype", "grad_fn": "x.node", "gpu": _DEVICE,
+    "mps": _DEVICE, "device_put": "x.to(device)", "device_get": "x.detach().numpy()",
+    "cuda_is_available": "mg.cuda.is_available()", "cuda_available": "mg.cuda.is_available()",
+    "device_count": "mg.cuda.device_count()", "num_threads": "mg.get_num_threads()",
+    "requires_grad": "x.requires_grad, or mg.tensor(data, requires_grad=True)",
+    "set_seed": "mg.manual_seed", "random_seed": "mg.manual_seed",
+    "uniform": "low + (high - low) * mg.rand(shape)", "random_uniform": "mg.rand",
+    "random_normal": "mg.randn", "truncated_normal": "mg.nn.init.trunc_normal_",
+    "nograd": "mg.no_grad()", "no_gradient": "mg.no_grad()", "to_tensor": "mg.as_tensor",
+    "ToTensor": "mg.as_tensor", "variable": "mg.tensor(data, requires_grad=True)",
+    "placeholder": "nothing: functions take tensors", "function": "mg.compile",
+    "script": "mg.compile, for a training step", "jnp": "mg itself", "pmap": "mg.distributed",
+    "map": "mg.func.vmap, or mg.func.scan", "vectorize": "mg.func.vmap",
+    "einops": "x.reshape and x.transpose", "rearrange": "x.reshape and x.transpose",
+    "custom_gradient": "@mg.primitive with @op.vjp, or mg.Function",
+    "add_n": "sum(tensors)", "top_k": "mg.topk", "reduce_any": "mg.any", "reduce_all": "mg.all",
+    "squared_difference": "(a - b) ** 2", "moments": "mg.var_mean, the variance first",
+    "l2_normalize": "mg.nn.functional.normalize", "batch_matmul": "matmul",
+    "dot_general": "mg.einsum", "gather_nd": "x[index]", "boolean_mask": "x[mask]",
+    "scatter_nd": "mg.index_add, or x[index] = values", "clip_by_norm": _CLIP,
+    "clip_by_global_norm": _CLIP, "global_norm": "mg.nn.utils.get_total_norm",
+    "softmax_cross_entropy": "mg.cross_entropy", "cross_entropy_loss": "mg.cross_entropy",
+    "summary": "model.summary()", "state_dict": "model.state_dict()",
+    "load_state_dict": "model.load_state_dict(mg.load(path))",
+    "save_model": "mg.save(model.state_dict(), path)",
+    "load_model": "model.load_state_dict(mg.load(path))",
+    "Dense": "mg.nn.Linear(in_features, out_features)", "Layer": "mg.nn.Module",
+    "Model": "mg.nn.Module", "Param": "mg.nn.Parameter", "Embed": "mg.nn.Embedding",
+    "Activation": "mg.nn.ReLU, mg.nn.Tanh, ...", "Swish": "mg.nn.SiLU",
+    "MSE": "mg.nn.MSELoss", "MeanSquaredError": "mg.nn.MSELoss", "MAE": "mg.nn.L1Loss",
+    "NLL": "mg.nn.NLLLoss", "BCE": "mg.nn.BCELoss", "BCEWithLogits": "mg.nn.BCEWithLogitsLoss",
+    "CE": _CROSS_ENTROPY, "CrossEntropy": _CROSS_ENTROPY,
+    "SoftmaxCrossEntropy": _CROSS_ENTROPY, "SoftmaxCrossEntropyLoss": _CROSS_ENTROPY,
+    "CategoricalCrossentropy": _CROSS_ENTROPY, "SparseCategoricalCrossentropy": _CROSS_ENTROPY,
+    "Conv": "mg.nn.Conv1d, Conv2d or Conv3d", "Deconv2d": "mg.nn.ConvTranspose2d",
+    "MaxPool": "mg.nn.MaxPool1d, MaxPool2d or MaxPool3d", "MaxPooling2D": "mg.nn.MaxPool2d",
+    "AvgPool": "mg.nn.AvgPool1d, AvgPool2d or AvgPool3d", "AveragePooling2D": "mg.nn.AvgPool2d",
+    "BatchNorm": "mg.nn.BatchNorm1d, BatchNorm2d or BatchNorm3d",
+    "BatchNormalization": "mg.nn.BatchNorm1d, BatchNorm2d or BatchNorm3d",
+    "LayerNormalization": "mg.nn.LayerNorm", "GlobalAvgPool": _GLOBAL_MEAN,
+    "GlobalAveragePooling2D": _GLOBAL_MEAN, "UpSampling2D": "mg.nn.Upsample",
+    "ZeroPadding2D": "mg.nn.ZeroPad2d", "Attention": "mg.nn.MultiheadAttention",
+    "Reshape": "mg.nn.Unflatten, or x.reshape in forward",
+    "View": "mg.nn.Unflatten, or x.reshape in forward",
+    "Lambda": "a mg.nn.Module whose forward calls the function",
+    "Input": "nothing: layers take tensors of any batch size",
+    "MLP": "mg.nn.Sequential of mg.nn.Linear and mg.nn.ReLU", "initializers": "mg.nn.init",
+    "attention": "mg.nn.functional.scaled_dot_product_attention",
+    "flash_attention": "mg.nn.functional.scaled_dot_product_attention",
+    "Momentum": "mg.optim.SGD(params, lr, momentum=0.9)", "GradientDescent": "mg.optim.SGD",
+    "AdamWithDecay": "mg.optim.AdamW", "apply_updates": "optimizer.step()",
+    "step": "optimizer.step()", "lr_schedulers": "mg.optim.lr_scheduler",
+    "CosineLR": _COSINE, "Cosine": _COSINE, "cosine_decay_schedule": _COSINE,
+    "CosineAnnealing": _COSINE, "ExponentialDecay": "mg.optim.lr_scheduler.ExponentialLR",
+    "StepDecay": "mg.optim.lr_scheduler.StepLR", "WarmupLR": _WARMUP, "LinearWarmup": _WARMUP,
+    "Warmup": _WARMUP, "get_linear_schedule_with_warmup": _WARMUP,
+    "ema": "mg.optim.swa_utils.AveragedModel", "EMA": "mg.optim.swa_utils.AveragedModel",
+    "SWA": "mg.optim.swa_utils.AveragedModel", "transforms": "functions in a Dataset's __getitem__",
+    "shuffle": "mg.data.DataLoader(dataset, shuffle=True)",
+    "value_and_gradient": "mg.func.value_and_grad",
     "record_function": "mg.scope(name)",
     "Size": "tuple: a shape is a plain tuple", "spmm": "matmul: matrices are dense",
     "sparse": "dense matrices; for the rows of one that is sparse, mg.take and mg.index_add",
@@ -123,7 +209,7 @@ _OF_MODULES = {
     "flatten_util": "mg.func.ravel_pytree",
     "GradientTape": "mg.func.value_and_grad(f)(x), or y.backward() and x.grad",
     "Variable": "mg.tensor(data, requires_grad=True)", "constant": "mg.tensor",
-    "cast": "x.astype(dtype)", "keras": "mg.nn, with PyTorch's names, and mg.train.Trainer",
+    "keras": "mg.nn, with PyTorch's names, and mg.train.Trainer",
     "reduce_sum": "mg.sum", "reduce_mean": "mg.mean", "reduce_max": "mg.max",
     "reduce_min": "mg.min", "reduce_prod": "mg.prod", "convert_to_tensor": "mg.as_tensor",
     "softmax_cross_entropy_with_logits": "mg.cross_entropy",
@@ -131,9 +217,11 @@ _OF_MODULES = {
     "sigmoid_cross_entropy_with_logits": "mg.bce_with_logits", "F": "mg.nn.functional",
     "custom_vjp": "@mg.primitive with @op.vjp, or mg.Function",
     "custom_jvp": "@mg.primitive with @op.jvp, or mg.Function",
-    "stop_gradient": "x.detach()", "remat": "mg.checkpoint",
+    "remat": "mg.checkpoint",
     "PRNGKey": "mg.manual_seed(seed)", "random": "mg.manual_seed, mg.rand, mg.randn, ...",
     "numpy": "mg itself; NumPy's own functions take tensors too",
+    "default_rng": "np.random.default_rng(seed), as generator=",
+    "rng": "np.random.default_rng(seed), as generator=",
     "Generator": "np.random.default_rng(seed), as generator=",
     "upsample": "mg.nn.functional.interpolate",
     "upsample_nearest": "mg.nn.functional.interpolate",
@@ -275,11 +363,24 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
     elif hint is None and name.endswith("_") and callable(vars(room or object).get(name[:-1])):
         hint = f"x = {name[:-1]}(x)"
+    elif hint is None and room is not None:
+        hint = _of_same_letters(name, room)
     tail = f"; here it is {hint}" if hint else ""
     error = AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
     if not hint:
         error.obj = room
     return error
+
+
+def _of_same_letters(name: str, room: Any) -> str | None:
+    """The name in this module that differs in capitals and underscores alone: Relu is ReLU."""
+    letters = _letters(name)
+    names = getattr(room, "__all__", None) or [n for n in vars(room) if n[0] != "_"]
+    return next((here for here in names if _letters(here) == letters), None)
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def missing_names_of(module: str) -> Callable[[str], Any]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .joined import ChainedScheduler, SequentialLR
 from .optimizer import Optimizer
@@ -23,6 +24,8 @@ __all__ = [
     "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SWALR",
     "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+__getattr__ = _missing_names_of(__name__)
 
 _LRScheduler = LRScheduler  # PyTorch's older name, from which scripts derive their own
 

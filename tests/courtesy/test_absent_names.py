@@ -1,10 +1,12 @@
 """What PyTorch or JAX has in its modules and minigrad has not: the error says what to write."""
 
+import operator
 import re
 
 import pytest
 
 import minigrad as mg
+from minigrad.courtesy import foreign_names
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,47 @@ import minigrad as mg
         (mg, "finfo", "np.finfo"),
         (mg, "hann_window", r"scipy.signal.windows.hann\(n, sym=False\)"),
         (mg, "lstm_cell", "mg.nn.LSTMCell"),
+        (mg, "check_grads", "minigrad.testing.gradcheck"),
+        (mg, "make_dot", "mg.dump_graph"),
+        (mg, "zero_grad", r"optimizer.zero_grad\(\)"),
+        (mg, "set_seed", "mg.manual_seed"),
+        (mg, "device_put", r"x.to\(device\)"),
+        (mg, "boolean_mask", r"x\[mask\]"),
+        (mg.func, "map", "mg.func.vmap, or mg.func.scan"),
+        (mg.nn, "Dense", r"mg.nn.Linear\(in_features, out_features\)"),
+        (mg.nn, "CrossEntropy", "mg.nn.CrossEntropyLoss, which takes scores"),
+        (mg.nn, "GlobalAveragePooling2D", r"mg.nn.AdaptiveAvgPool2d\(1\)"),
+        (mg.optim, "Momentum", r"mg.optim.SGD\(params, lr, momentum=0.9\)"),
+        (mg.optim, "apply_updates", r"optimizer.step\(\)"),
+        (mg.optim.lr_scheduler, "CosineLR", "mg.optim.lr_scheduler.CosineAnnealingLR"),
+        (mg.data, "CIFAR10", r"mg.data.load_digits\(\)"),
     ],
 )
 def test_a_name_of_pytorchs_or_jax_s_modules_is_answered_with_ours(module, name, here):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is {here}"):
         getattr(module, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "here"),
+    [
+        (mg.nn, "Relu", "ReLU"),
+        (mg.nn, "Conv2D", "Conv2d"),
+        (mg.nn, "MultiHeadAttention", "MultiheadAttention"),
+        (mg.optim, "adamw", "AdamW"),
+        (mg.data, "Dataloader", "DataLoader"),
+        (mg.nn.functional, "maxpool2d", "max_pool2d"),
+    ],
+)
+def test_a_name_in_other_capitals_is_answered_with_ours(module, name, here):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is {here}$"):
+        getattr(module, name)
+
+
+def test_every_name_of_minigrad_in_a_hint_exists():
+    for hint in [*foreign_names._NAMES.values(), *foreign_names._OF_MODULES.values()]:
+        for path in re.findall(r"mg((?:\.[A-Za-z_]\w*)+)", hint):
+            operator.attrgetter(path[1:])(mg)
 
 
 def test_a_function_that_is_no_method_here_is_named_as_one():
@@ -98,6 +136,13 @@ def test_a_function_that_is_no_method_here_is_named_as_one():
         ("int", "astype(np.int32)"),
         ("index_put_", "the new value of index_put"),
         ("resize", "mg.resize"),
+        ("zero_grad", "optimizer.zero_grad(), or x.grad = None"),
+        ("to_numpy", "x.detach().numpy()"),
+        ("cast", "astype(dtype)"),
+        ("gpu", 'to("cuda")'),
+        ("get_shape", "shape"),
+        ("assign_add", "x += v"),
+        ("unbind", "mg.unstack"),
     ],
 )
 def test_what_arrays_of_numpy_and_pytorch_have_is_answered_with_what_to_write(name, here):
