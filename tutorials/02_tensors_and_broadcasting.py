@@ -19,6 +19,7 @@ import inspect
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad.testing import GradcheckError, gradcheck, gradgradcheck, jvpcheck
@@ -294,51 +295,134 @@ else:
 # %% [markdown]
 # ## Exercises
 #
-# 1. Write `summed_axes(small, large)`: the axes of `large` over which the gradient of an array of
-#    shape `small` is summed. Check it on all pairs in the loop above.
-# 2. Make the row of $y = \log(1 + x^2)$ and pass `gradcheck`, `gradgradcheck` and `jvpcheck`.
-# 3. $y = a / (b \circ c)$ with four million float64 elements each, all three requiring gradients.
-#    How many bytes are saved in addition to the inputs themselves? Look at the entries of `mul` and
-#    `div`.
-# 4. Standardising columns, $y = (x - \text{mean}(x)) / \text{std}(x)$, broadcasts twice. The
-#    gradient of $\sum y$ with respect to $x$ is zero. Why? Verify it.
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1.
+# ### Exercise 1
+#
+# Write `summed_axes(small, large)`: the list of the axes of `large` over which the gradient of an
+# array of shape `small` is summed.
 
 
+# %% answer
+def summed_axes(small, large): ...
+
+
+# %% check
+@exercise(1)
+def check(summed_axes):
+    for small, large in [((3,), (4, 3)), ((), (4, 3)), ((4, 1), (4, 3)), ((1, 3), (5, 4, 3))]:
+        given = np.arange(np.prod(large), dtype=float).reshape(large)
+        s = mg.tensor(np.zeros(small), requires_grad=True)
+        (s + mg.tensor(given)).backward(given)
+        axes = tuple(summed_axes(small, large))
+        front = tuple(range(len(large) - len(small)))
+        assert axes[: len(front)] == front, "Axes in front that `small` lacks are summed first."
+        summed = given.sum(axis=axes, keepdims=True)
+        hint = f"{small} over {large}: an axis of length 1 is copied too, and an equal axis is not."
+        assert summed.size == s.size and np.allclose(s.grad, summed.reshape(small)), hint
+
+
+# %% wrong
+def summed_axes(small, large):
+    return list(range(len(large) - len(small)))
+
+
+# %% solution
+# Axes in front, and axes where `small` has length 1 and `large` more.
 def summed_axes(small, large):
     extra = len(large) - len(small)
     return [i for i, n in enumerate(large) if i < extra or (small[i - extra] == 1 != n)]
 
 
-for small, large in [((3,), (4, 3)), ((4, 1), (4, 3)), ((), (4, 3)), ((1, 3), (5, 4, 3))]:
-    given = rng.standard_normal(large)
-    s = mg.tensor(np.zeros(small), requires_grad=True)
-    (s + mg.tensor(given)).backward(given)
-    expected = given.sum(axis=tuple(summed_axes(small, large)), keepdims=True).reshape(small)
-    assert np.allclose(s.grad.numpy(), expected)
+# %% [markdown]
+# ### Exercise 2
+#
+# Make the row of $y = \log(1 + x^2)$ with `mg.elementwise`. The check runs `gradcheck`,
+# `gradgradcheck` and `jvpcheck` on it.
 
-# 2. The derivative is 2x / (1 + x²).
+# %% answer
+log1p_square = ...  # mg.elementwise(...)
+
+
+# %% check
+@exercise(2)
+def check(log1p_square):
+    assert np.allclose(log1p_square(points), np.log1p(points**2)), "The result is not log(1 + x²)."
+    hint = "The derivative fails gradcheck. Does it have the inner derivative, that of x², too?"
+    assert gradcheck(log1p_square, points, raise_exception=False), hint
+    hint = "The first derivative is right, its derivative is not: write it with NumPy's functions."
+    assert gradgradcheck(log1p_square, points, raise_exception=False), hint
+    assert jvpcheck(log1p_square, points, raise_exception=False), hint
+
+
+# %% wrong
+log1p_square = mg.elementwise(
+    lambda x: np.log1p(x * x), name="log1p_square", dx=lambda x: 1 / (1 + x * x)
+)
+
+# %% solution
+# The derivative is 2x / (1 + x²).
 log1p_square = mg.elementwise(
     lambda x: np.log1p(x * x), name="log1p_square", dx=lambda x: 2 * x / (1 + x * x)
 )
-assert gradcheck(log1p_square, points)
-assert gradgradcheck(log1p_square, points)
-assert jvpcheck(log1p_square, points)
 
-# 3. mul saves b and c, which are inputs. div saves its divisor b∘c, and its result y for the
-# derivative for the divisor: two arrays that are not inputs, 2 · 8 · 4,000,000 bytes = 64 MB.
-a, b, c = (mg.tensor(rng.uniform(1, 2, 1000), requires_grad=True) for _ in range(3))
-y = a / (b * c)
-inputs = {id(t.data) for t in (a, b, c)}
-nodes = [y.node, *[p for p in y.node.parents if hasattr(p, "plan")]]
-saved = {id(s): s.nbytes for node in nodes for s in node.saved if id(s) not in inputs}
-assert sum(saved.values()) == 2 * 8 * 1000
-assert 2 * 8 * 4_000_000 == 64_000_000
+# %% [markdown]
+# ### Exercise 3
+#
+# $y = a / (b \circ c)$ with four million float64 elements each, all three requiring gradients. How
+# many bytes are saved in addition to the inputs themselves? Look at the entries of `mul` and `div`.
 
-# 4. Every column of y sums to zero whatever x is, so Σy is constant: its gradient is zero.
-x = mg.tensor(rng.standard_normal((6, 3)), requires_grad=True)
-y = (x - x.mean(axis=0)) / x.std(axis=0)
-y.sum().backward()
-assert np.allclose(x.grad.numpy(), 0, atol=1e-12)
+# %% answer
+extra_bytes = ...  # a number
+
+
+# %% check
+@exercise(3)
+def check(extra_bytes):
+    a, b, c = (mg.tensor(np.ones(1000), requires_grad=True) for _ in range(3))
+    y = a / (b * c)
+    nodes = [y.node, *[p for p in y.node.parents if hasattr(p, "plan")]]
+    inputs = {id(t.data) for t in (a, b, c)}
+    saved = {id(s): s.nbytes for node in nodes for s in node.saved if id(s) not in inputs}
+    hint = "mul saves its two arguments, div its divisor and its result. Which are not inputs?"
+    assert extra_bytes == 4000 * sum(saved.values()), hint
+
+
+# %% wrong
+extra_bytes = 8 * 4_000_000
+
+# %% solution
+# mul saves b and c, which are inputs. div saves its divisor b∘c, and its result y for the
+# derivative for the divisor: two arrays that are not inputs, 64 MB.
+extra_bytes = 2 * 8 * 4_000_000
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Standardising columns, $y = (x - \text{mean}(x)) / \text{std}(x)$, broadcasts twice. For which of
+# the powers $k = 1, 2, 3$ is the gradient of $\sum y^k$ with respect to $x$ zero, whatever $x$ is?
+
+# %% answer
+powers = ...  # a set, such as {1, 2, 3}
+
+
+# %% check
+@exercise(4)
+def check(powers):
+    hints = {
+        1: "k = 1: what does a column of y add up to?",
+        2: "k = 2: what is the variance of a column of y?",
+        3: "k = 3: is the sum of cubes the same for every x?",
+    }
+    for k, hint in hints.items():
+        x = mg.tensor(np.random.default_rng(k).standard_normal((6, 3)), requires_grad=True)
+        y = (x - x.mean(axis=0)) / x.std(axis=0)
+        (y**k).sum().backward()
+        assert (k in powers) == np.allclose(x.grad, 0, atol=1e-9), hint
+
+
+# %% wrong
+powers = {1}
+
+# %% solution
+# Every column of y sums to zero and has variance 1, whatever x is: the sums of y and of y² are
+# constant, and a constant has the gradient zero.
+powers = {1, 2}

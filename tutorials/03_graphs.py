@@ -20,6 +20,7 @@ import inspect
 import matplotlib.pyplot as plt
 import minigrad_viz
 import numpy as np
+from exercises import exercise
 from IPython.display import display
 
 import minigrad as mg
@@ -305,19 +306,17 @@ assert [name for name in ready if name != "·"] == [f"w{i}" for i in range(7, -1
 # %% [markdown]
 # ## Exercises
 #
-# 1. A breadth-first walk from the root is *not* a backward order. Write down a function of one
-#    variable for which it visits a node before one of the node's consumers.
-# 2. `y = x * x`, then `y = y * y`, and so on, $n$ times. How many nodes does the graph have, and
-#    how many paths lead from `y` to `x`? What would a backward cost that walks every path?
-# 3. A leaf is used by the first and by the last layer (tied weights). At which step is it ready?
-# 4. In `backward_by_hand`, replace `cotangents[parent] + c` by `+=` on the array. Find a program
-#    for which that gives a wrong gradient. (Use tensors with at least one axis.)
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. z = u + tanh(exp(u)) with u = exp(x): u is one step from the root, but its other consumer, the
-# inner exp, is two steps away. Breadth-first meets u before it.
+# ### Exercise 1
+#
+# A breadth-first walk from the root is *not* a backward order. Write a function of one variable for
+# which it visits a node before one of the node's consumers.
 
 
+# %% answer
+def counterexample(x): ...
+
+
+# %% check
 def breadth_first(root):
     seen, queue = {root}, [root]
     for node in queue:  # the list grows while it is walked
@@ -328,41 +327,121 @@ def breadth_first(root):
     return queue
 
 
-def is_backward_order(order):
+@exercise(1)
+def check(counterexample):
+    order = breadth_first(counterexample(mg.tensor(0.1, requires_grad=True)).node)
     position = {node: i for i, node in enumerate(order)}
-    return all(position[node] < position[parent] for node in order for parent in node.parents)
+    early = [n for n in order if any(position[p] < position[n] for p in n.parents)]
+    hint = "Breadth-first is right here. Use one value twice: near the root and far from it."
+    assert early, hint
 
 
-x = mg.tensor(0.1, requires_grad=True)
-u = np.exp(x)
-z = u + np.tanh(np.exp(u))
-assert not is_backward_order(breadth_first(z.node))
-assert is_backward_order(backward_order([z.node]))
-
-# 2. n nodes and a leaf; each node has two edges to the one before, so 2ⁿ paths.
+# %% wrong
+def counterexample(x):
+    return np.exp(x) + np.tanh(x)
 
 
+# %% solution
+# u is one step from the root, but its other consumer, the inner exp, is two steps away.
+# Breadth-first meets u before it.
+def counterexample(x):
+    u = np.exp(x)
+    return u + np.tanh(np.exp(u))
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# `y = x * x`, then `y = y * y`, and so on, $n$ times. How many vertices does the graph have, the
+# leaf included, and how many paths lead from `y` to `x`?
+
+
+# %% answer
+def vertices(n): ...
+
+
+def paths(n): ...
+
+
+# %% check
 def count_paths(node):
     return sum(count_paths(parent) for parent in node.parents) if node.parents else 1
 
 
-for n in (1, 5, 10):
-    x = y = mg.tensor(1.0, requires_grad=True)
-    for _ in range(n):
-        y = y * y
-    assert len(reachable([y.node])) == n + 1
-    assert count_paths(y.node) == 2**n
+@exercise(2)
+def check(vertices, paths):
+    for n in (1, 2, 5, 10):
+        y = mg.tensor(1.0, requires_grad=True)
+        for _ in range(n):
+            y = y * y
+        there = len(reachable([y.node]))
+        hint = f"n = {n}: there are {there} vertices. A product of y with itself is one node."
+        assert vertices(n) == there, hint
+        hint = f"n = {n}: there are {count_paths(y.node)} paths. Each node has two edges."
+        assert paths(n) == count_paths(y.node), hint
 
-# 3. Behind the first layer's product: the last of its consumers to run, the very end of the order.
+
+# %% wrong
+def vertices(n):
+    return n + 1
+
+
+def paths(n):
+    return 2 * n
+
+
+# %% solution
+# n nodes and a leaf; each node has two edges to the one before. A backward that walks every path
+# costs 2ⁿ, one that walks vertices n.
+def vertices(n):
+    return n + 1
+
+
+def paths(n):
+    return 2**n
+
+
+# %% [markdown]
+# ### Exercise 3
+#
+# A leaf `w` is used by the first and by the last layer (tied weights). Behind which op of the
+# backward is it ready?
+
+# %%
 w = mg.tensor(rng.standard_normal((6, 6)), requires_grad=True)
 first = mg.tensor(rng.standard_normal((2, 6))) @ w
-y = (np.tanh(first) @ w).sum()
-order = backward_order([y.node])
-assert order.index(w.node) == order.index(first.node) + 1 == len(order) - 1
+middle = np.tanh(first)
+last = middle @ w
 
-# 4. `a + b` hands the same array to both. A later contribution to `a` is then added to b's as well.
+# %% answer
+ready_behind = ...  # "first", "middle" or "last"
 
 
+# %% check
+@exercise(3)
+def check(ready_behind):
+    order = backward_order([last.sum().node])
+    before = order[order.index(w.node) - 1]
+    names = {first.node: "first", middle.node: "middle", last.node: "last"}
+    hint = "A leaf is ready behind the last of its consumers to run. Backwards, which one is that?"
+    assert ready_behind == names[before], hint
+
+
+# %% wrong
+ready_behind = "last"
+
+# %% solution
+# The first layer's product is the last of its consumers to run, at the very end of the order.
+ready_behind = "first"
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Here is `backward_by_hand` with `+=` on the array in place of `cotangents[parent] + c`. Find a
+# program of `a` and `b`, both of shape (3,), for which it gives a wrong gradient.
+
+
+# %%
 def backward_in_place(root):
     cotangents, gradients = {root.node: np.ones(root.shape)}, {}
     for node in backward_order([root.node]):
@@ -378,8 +457,29 @@ def backward_in_place(root):
     return gradients
 
 
-a = mg.tensor(np.ones(3), requires_grad=True)
-b = mg.tensor(np.ones(3), requires_grad=True)
-double = a * 2.0  # made first, so it runs last
-wrong = backward_in_place((a + b) + double)
-assert (wrong[a] == 3).all() and (wrong[b] == 3).all()  # b's gradient should be 1
+# %% answer
+def program(a, b): ...
+
+
+# %% check
+@exercise(4)
+def check(program):
+    a, b = (mg.tensor(np.ones(3), requires_grad=True) for _ in range(2))
+    root = program(a, b)
+    wrong = backward_in_place(root)
+    right = mg.grad(root, [a, b], np.ones(root.shape), allow_unused=True)
+    differs = [g is not None and (wrong[x] != g.numpy()).any() for x, g in zip((a, b), right)]
+    hint = "Both are right. One array must go to two parents, one of which gets more later."
+    assert any(differs), hint
+
+
+# %% wrong
+def program(a, b):
+    return a * b + a * b
+
+
+# %% solution
+# `a + b` hands the same array to both. The later contribution to `a` is then added to b's as well.
+def program(a, b):
+    double = a * 2.0  # made first, so it runs last
+    return (a + b) + double

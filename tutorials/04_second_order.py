@@ -19,6 +19,7 @@ import inspect
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad import func
@@ -338,43 +339,147 @@ else:
 # %% [markdown]
 # ## Exercises
 #
-# 1. Print the Taylor polynomial of $e^{\sin x}$ at 0 up to $x^5$, by differentiating five times.
-# 2. Hutchinson: for random signs $v$, $\mathbb E[v^\top H v] = \operatorname{tr} H$. Estimate the
-#    trace of the Hessian of `f` at `x0` from 2,000 products and compare with the exact one.
-# 3. What is the second derivative of `relu` everywhere but at 0? What does minigrad answer at 0,
-#    and what would be wrong with Newton's method on a network of `relu` with a linear loss?
-# 4. Where is Rosenbrock's Hessian not positive definite? Find one such point by looking at
-#    eigenvalues. Why is the Newton step from there not a step downwards?
+# ### Exercise 1
+#
+# Write `taylor(f, order)`: the coefficients of the Taylor polynomial of `f` at 0, from $x^0$ to
+# $x^{order}$, by differentiating `order` times. The check asks for $e^{\sin x}$.
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-import math
 
-# 1. e^{sin x} = 1 + x + x²/2 − x⁴/8 − x⁵/15 + ...
-x = mg.tensor(0.0, requires_grad=True)
-derivative, coefficients = np.exp(np.sin(x)), []
-for order in range(6):
-    coefficients.append(derivative.item() / math.factorial(order))
-    derivative = mg.grad(derivative, x, create_graph=True)
-assert np.allclose(coefficients, [1, 1, 1 / 2, 0, -1 / 8, -1 / 15])
+# %% answer
+def taylor(f, order): ...
 
-# 2. The products are one batch: vmap over the rows of signs.
-signs = mg.tensor(rng.choice([-1.0, 1.0], (2000, 6)))
-products = func.vmap(lambda v: func.hvp(f, (x0,), (v,)))(signs)
-estimate = (signs * products).sum(axis=1).mean().item()
-exact = np.trace(func.hessian(f)(x0).numpy())
-spread = (signs * products).sum(axis=1).std().item() / math.sqrt(2000)
-assert abs(estimate - exact) < 5 * spread + 1e-9
 
-# 3. Zero, and zero at 0 as well. The Hessian for the weights of one layer is then zero: nothing to
+# %% check
+@exercise(1)
+def check(taylor):
+    found = [float(c) for c in taylor(lambda x: np.exp(np.sin(x)), 5)]
+    assert len(found) == 6, "x⁰ to x⁵ are six coefficients."
+    assert np.allclose(found[:2], 1), "The value and the slope of exp(sin x) at 0 are 1."
+    assert np.isclose(found[2], 1 / 2), "The coefficient of xⁿ is the nth derivative over n!."
+    assert np.allclose(found[3:], [0, -1 / 8, -1 / 15]), "The polynomial goes wrong from x³ on."
+
+
+# %% wrong
+def taylor(f, order):
+    x = mg.tensor(0.0, requires_grad=True)
+    derivatives = [f(x)]
+    for _ in range(order):
+        derivatives.append(mg.grad(derivatives[-1], x, create_graph=True))
+    return [d.item() for d in derivatives]
+
+
+# %% solution
+# exp(sin x) = 1 + x + x²/2 − x⁴/8 − x⁵/15 + ...
+def taylor(f, order):
+    x = mg.tensor(0.0, requires_grad=True)
+    derivative, factorial, coefficients = f(x), 1, []
+    for n in range(order + 1):
+        coefficients.append(derivative.item() / factorial)
+        derivative, factorial = mg.grad(derivative, x, create_graph=True), factorial * (n + 1)
+    return coefficients
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# Hutchinson: for random signs $v$, $\mathbb E[v^\top H v] = \operatorname{tr} H$. Write
+# `trace(signs)`, the estimate of the trace of the Hessian of `f` at `x0` from the rows of `signs`,
+# of shape (n, 6).
+
+
+# %% answer
+def trace(signs): ...
+
+
+# %% check
+@exercise(2)
+def check(trace):
+    signs = np.random.default_rng(5).choice([-1.0, 1.0], (2000, 6))
+    H = func.hessian(f)(x0).numpy()
+    each = ((signs @ H) * signs).sum(axis=1)
+    hint = (
+        f"The 2,000 products vᵀHv have the mean {each.mean():.4g}. Add up the six entries of each."
+    )
+    assert np.isclose(float(trace(mg.tensor(signs))), each.mean()), hint
+
+
+# %% wrong
+def trace(signs):
+    products = func.vmap(lambda v: func.hvp(f, (x0,), (v,)))(signs)
+    return (signs * products).mean()
+
+
+# %% solution
+# The products are one batch: vmap over the rows of signs. The estimate's error is the spread of the
+# products over √2000.
+def trace(signs):
+    products = func.vmap(lambda v: func.hvp(f, (x0,), (v,)))(signs)
+    return (signs * products).sum(axis=1).mean()
+
+
+# %% [markdown]
+# ### Exercise 3
+#
+# What is the second derivative of `relu` at −1, and at 2? What does minigrad answer at 0? And what
+# would be wrong with Newton's method on a network of `relu` with a linear loss?
+
+# %% answer
+second = ...  # three numbers, for x = -1, 0 and 2
+
+
+# %% check
+@exercise(3)
+def check(second):
+    x = mg.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    slope = mg.grad((mg.relu(x) * x.detach()).sum(), x, create_graph=True)
+    found = mg.grad(slope.sum(), x, allow_unused=True) if slope.requires_grad else None
+    found = np.zeros(3) if found is None else found.numpy()
+    assert second[0] == found[0], "Left of 0 relu is constant."
+    assert second[2] == found[2], "Right of 0 relu is a straight line: how does its slope change?"
+    assert second[1] == found[1], "At 0 minigrad takes the second derivative of one of the sides."
+
+
+# %% wrong
+second = [0, 0, 1]
+
+# %% solution
+# Zero, and zero at 0 as well. The Hessian for the weights of one layer is then zero: nothing to
 # solve with. (Products of weights of different layers still curve.)
-x = mg.tensor([-1.0, 0.0, 2.0], requires_grad=True)
-slope = mg.grad((mg.relu(x) * x.detach()).sum(), x, create_graph=True)
-second = mg.grad(slope.sum(), x, allow_unused=True) if slope.requires_grad else None
-assert second is None or not second.numpy().any()
+second = [0, 0, 0]
 
-# 4. H = [[2 − 400 (y − x²) + 800 x², −400 x], [−400 x, 200]] has the determinant
-# 400 + 80,000 (x² − y), negative for y > x² + 1/200. There a step along −H⁻¹∇f may go up: along the
-# eigenvector of a negative eigenvalue it has the direction of +∇f.
-H = func.hessian(rosenbrock)(mg.tensor([0.0, 1.0])).numpy()
-assert np.linalg.eigvalsh(H)[0] < 0
-assert np.linalg.eigvalsh(func.hessian(rosenbrock)(mg.tensor([0.0, -1.0])).numpy())[0] > 0
+# %% [markdown]
+# ### Exercise 4
+#
+# Where is Rosenbrock's Hessian not positive definite? Find a point from which the Newton step
+# $-H^{-1} \nabla f$ does not even begin downwards.
+
+# %% answer
+point = ...  # two numbers, x and y
+
+
+# %% check
+@exercise(4)
+def check(point):
+    p = mg.tensor([float(v) for v in point])
+    g, H = func.grad(rosenbrock)(p).numpy(), func.hessian(rosenbrock)(p).numpy()
+    least = np.linalg.eigvalsh(H)[0]
+    hint = (
+        f"The least eigenvalue is {least:.3g}. The determinant is 400 + 80,000 (x² − y): when < 0?"
+    )
+    assert least < 0, hint
+    slope = -g @ np.linalg.solve(H, g)
+    hint = f"H is indefinite, yet f falls along the step (slope {slope:.3g}): go nearer to y = x²."
+    assert slope > 0, hint
+
+
+# %% wrong
+point = 1.0, 1.0
+
+# %% wrong
+point = 0.0, 1.0
+
+# %% solution
+# H = [[2 − 400 (y − x²) + 800 x², −400 x], [−400 x, 200]] has the determinant
+# 400 + 80,000 (x² − y), negative for y > x² + 1/200. Along the eigenvector of a negative eigenvalue
+# −H⁻¹∇f has the direction of +∇f. Near y = x² that part of the gradient is the larger one.
+point = 0.0, 0.01

@@ -20,6 +20,7 @@ import math
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad import func
@@ -365,20 +366,39 @@ print(inspect.getsource(func.jacrev))
 # %% [markdown]
 # ## Exercises
 #
-# 1. Repair our `Dual` so that `nested` gives 1: let each call of `derivative` draw a fresh number
-#    (its level), and keep in each `Dual` the number of the derivative that it belongs to.
-# 2. The derivative of the inverse of a matrix in a direction $T$ is $-A^{-1} T A^{-1}$. Confirm it
-#    with `func.jvp`.
-# 3. $f : \mathbb R^3 \to \mathbb R^{100}$. How many passes do `jacfwd` and `jacrev` need? And what
-#    does reverse mode have to keep that forward mode does not? (Look at `node.saved`.)
-# 4. The norm of each example's gradient, clipped to at most 1 and then summed, as private training
-#    needs it: compute it for the `loss` above in three lines.
+# ### Exercise 1
+#
+# Repair our `Dual`, so that `nested` gives 1: let each call of the derivative draw a fresh number
+# (its level), and keep in each dual number the level that it belongs to. Sums and products are
+# enough.
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. An operation is run by the highest level among its arguments; what has a lower one is constant.
-import itertools
 
-level = itertools.count(1)
+# %% answer
+def derivative_by_level(f, x): ...
+
+
+# %% check
+@exercise(1)
+def check(derivative_by_level):
+    cube = derivative_by_level(lambda x: x * x * x, 2.0)
+    assert cube == 12.0, f"The derivative of x³ at 2 is 12, not {cube}."
+    found = nested(derivative_by_level)
+    hint = f"nested gives {found}: an x of an outer level is a constant for the inner derivative."
+    assert found == 1.0, hint
+    d = derivative_by_level
+    assert d(lambda x: d(lambda y: y * y * y * x, x), 3.0) == 81.0, (
+        "The two levels multiply wrongly."
+    )
+
+
+# %% wrong
+def derivative_by_level(f, x):
+    return derivative(f, x)
+
+
+# %% solution
+# An operation is run by the highest level among its arguments; what has a lower one is constant.
+levels = iter(range(1, 1000))
 
 
 class Leveled:
@@ -404,33 +424,110 @@ class Leveled:
 
 
 def derivative_by_level(f, x):
-    n = next(level)
+    n = next(levels)
     y = f(Leveled(n, x, 1.0))
     return y.t if getattr(y, "n", 0) == n else 0.0
 
 
-assert nested(derivative_by_level) == 1.0
-assert derivative_by_level(lambda x: x * x * x, 2.0) == 12.0
-assert derivative_by_level(lambda x: derivative_by_level(lambda y: y * y * x, x), 3.0) == 12.0
+# %% [markdown]
+# ### Exercise 2
+#
+# Derive the derivative of the inverse of a matrix $A$ in a direction $T$: differentiate
+# $A A^{-1} = I$. The check compares with `func.jvp`.
 
-# 2.
-A = mg.tensor(rng.standard_normal((4, 4)) + 4 * np.eye(4))
-T = mg.tensor(rng.standard_normal((4, 4)))
-_, moved = func.jvp(mg.linalg.inv, (A,), (T,))
-inverse = mg.linalg.inv(A)
-assert np.allclose(moved.numpy(), (-inverse @ T @ inverse).numpy())
 
-# 3. Three against 100. Reverse mode keeps what the rules of every node name, until it has run.
+# %% answer
+def inverse_derivative(A, T): ...
+
+
+# %% check
+@exercise(2)
+def check(inverse_derivative):
+    A = mg.tensor(rng.standard_normal((4, 4)) + 4 * np.eye(4))
+    T = mg.tensor(rng.standard_normal((4, 4)))
+    expected = func.jvp(mg.linalg.inv, (A,), (T,))[1].numpy()
+    found = np.asarray(mg.tensor(inverse_derivative(A, T)))
+    assert found.shape == (4, 4), "The derivative has the shape of A."
+    assert not np.allclose(found, -expected), "The sign: T A⁻¹ + A (A⁻¹)′ = 0."
+    hint = "Multiply T A⁻¹ + A (A⁻¹)′ = 0 by A⁻¹ from the left; matrices do not commute."
+    assert np.allclose(found, expected), hint
+
+
+# %% wrong
+def inverse_derivative(A, T):
+    inverse = mg.linalg.inv(A)
+    return -inverse @ inverse @ T
+
+
+# %% solution
+def inverse_derivative(A, T):
+    inverse = mg.linalg.inv(A)
+    return -inverse @ T @ inverse
+
+
+# %% [markdown]
+# ### Exercise 3
+#
+# $f : \mathbb R^3 \to \mathbb R^{100}$. How many passes do `jacfwd` and `jacrev` need? And how many
+# bytes does reverse mode keep for the `tanh` in `wide`, which forward mode need not keep?
+
+# %%
 wide = lambda x: np.tanh(mg.ones(100, 3) @ x * mg.linspace(0, 1, 100))
-x = mg.tensor(rng.standard_normal(3))
-assert np.allclose(func.jacfwd(wide)(x).numpy(), func.jacrev(wide)(x).numpy())
-assert func.jacfwd(wide)(x).shape == (100, 3)
-node = wide(x.detach().requires_grad_()).node
-assert sum(s.nbytes for s in node.saved) == 2 * 100 * 8  # tanh alone keeps its input and its result
 
-# 4.
-norms = mg.linalg.norm(each, axis=1)
-scale = np.minimum(1 / norms, 1.0)
-private = (each * scale[:, None]).sum(axis=0)
-assert (np.linalg.norm((each * scale[:, None]).numpy(), axis=1) <= 1 + 1e-12).all()
-assert private.shape == w.shape
+# %% answer
+passes = ...  # of jacfwd and of jacrev
+kept_bytes = ...  # by wide(x).node, in float64
+
+
+# %% check
+@exercise(3)
+def check(passes, kept_bytes):
+    x = mg.tensor(rng.standard_normal(3), requires_grad=True)
+    hint = "A forward pass gives a column of the Jacobian (100, 3), a reverse pass a row."
+    assert tuple(passes) == func.jacfwd(wide)(x.detach()).shape[::-1], hint
+    hint = "Print wide(x).node.saved, for an x that requires its gradient."
+    assert kept_bytes == sum(s.nbytes for s in wide(x).node.saved), hint
+
+
+# %% wrong
+passes = 100, 3
+kept_bytes = 1600
+
+# %% solution
+# Reverse mode keeps the arrays that the rules of every node name, until it has run: here tanh's
+# input and its result.
+passes = 3, 100
+kept_bytes = 2 * 100 * 8
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Private training takes each example's gradient, clips its norm to at most 1, and adds them up.
+# Write it for the rows of `each`, the gradients of the examples above.
+
+
+# %% answer
+def private(each): ...
+
+
+# %% check
+@exercise(4)
+def check(private):
+    short, long = mg.tensor([[0.3, 0.4]]), mg.tensor([[30.0, 40.0]])
+    assert np.allclose(private(long), [0.6, 0.8]), "A gradient of norm 50 is clipped to norm 1."
+    hint = "A gradient of norm 0.5 stays as it is: clipping never makes one longer."
+    assert np.allclose(private(short), [0.3, 0.4]), hint
+    both = mg.concatenate([short, long])
+    assert np.allclose(private(both), [0.9, 1.2]), "Clip each row by itself, then add up the rows."
+    assert private(each).shape == w.shape, "The sum has the shape of the weights."
+
+
+# %% wrong
+def private(each):
+    return (each / mg.linalg.norm(each, axis=1)[:, None]).sum(axis=0)
+
+
+# %% solution
+def private(each):
+    scale = np.minimum(1 / mg.linalg.norm(each, axis=1), 1.0)
+    return (each * scale[:, None]).sum(axis=0)

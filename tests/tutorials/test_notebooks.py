@@ -70,7 +70,7 @@ def test_a_tutorial_runs_and_its_checks_tell_right_answers_from_wrong_ones(scrip
     assert len(verdicts(checks(students))) == len(verdicts(checks(teachers)))
     for answer, check in build.trials(ran, "wrong"):
         [verdict] = verdicts([check])
-        assert re.match(r"not right yet\. \w", verdict), f"no hint for\n{answer.source}\n{verdict}"
+        assert re.match(r"not right yet\. \S", verdict), f"no hint for\n{answer.source}\n{verdict}"
         assert "The check raises" not in verdict, f"no hint for\n{answer.source}\n{verdict}"
 
 
