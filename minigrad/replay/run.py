@@ -171,6 +171,8 @@ class Run:
         if outside.shares is not None:
             if array_of(self.bound[outside.shares]) is not array_of(x):
                 return False
+        if outside.needs and any(known is x for known in self.bound):
+            return False  # two leaves were two: their gradients are not summed as those of one
         self.bound.append(x)
         self.clocks.append(versions.last_write)
         return True
@@ -253,14 +255,19 @@ class Run:
 
     def outside(self, x: Any, use: tuple) -> int:
         """The number of an Outside."""
-        array = array_of(x)
         key = _identity(x)
         if key not in self.numbers:
-            shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
-            varying = id(array) in self.given or use in self.store.varying
-            self.numbers[key] = len(self.outsides)
-            self.outsides.append(Outside(x, varying, use, shares))
+            self.add_outside(x, use)
         return self.numbers[key]
+
+    def add_outside(self, x: Any, use: tuple) -> Outside:
+        """A new Outside."""
+        array = array_of(x)
+        shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
+        varying = id(array) in self.given or use in self.store.varying
+        self.numbers.setdefault(_identity(x), len(self.outsides))
+        self.outsides.append(Outside(x, varying, use, shares))
+        return self.outsides[-1]
 
     def real(self, x: Any) -> Any:
         """The tensor that an Awaited of this segment stands for, while it is recorded."""
@@ -358,11 +365,11 @@ class Run:
         self.tape = Tape()
         self.calls, self.values = self.ahead[: self.position], []
         self.ahead, self.position = [END], 0
-        self.outsides = []
-        for x, known in zip(self.bound, program.outsides, strict=False):
-            k = self.outside(x, known.first_use)
-            self.outsides[k].varying |= known.varying
-            self.outsides[k].last_write = self.clocks[k]
+        for k, x in enumerate(self.bound):  # by the numbers that the calls know, also of one twice
+            known = program.outsides[k]
+            outside = self.add_outside(x, known.first_use)
+            outside.varying |= known.varying
+            outside.last_write = self.clocks[k]
         for call in self.calls:
             args = [self.argument(known) for known in call.args]
             if call.leaves is None:

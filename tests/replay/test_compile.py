@@ -116,6 +116,32 @@ def test_a_branch_that_comes_back_is_replayed():
     assert replays(compiled) == 4
 
 
+def test_two_arguments_may_be_one_tensor_in_some_calls():
+    def fn(x, y, flag):
+        z = x * y + y
+        return z + 1 if flag[0] else mg.tanh(z)
+
+    compiled, a, b = mg.compile(fn), mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
+    for x, y, flag in ((a, b, 0), (a, a, 1), (a, b, 1), (b, a, 1), (a, a, 0), (a, a, 1), (b, b, 0)):
+        assert compiled(x, y, [flag]).tolist() == fn(x, y, [flag]).tolist()
+    assert replays(compiled) == 4
+
+
+def test_two_leaves_may_be_one_in_some_calls():
+    def fn(x, y):
+        (mg.exp(x) * y + mg.sin(y) * x + x * x * y).sum().backward()
+        return x.grad, y.grad
+
+    compiled, draw = mg.compile(fn), np.random.default_rng(0)
+    for is_one in (0, 0, 0, 1, 1, 0, 1):
+        x, y = (mg.tensor(draw.standard_normal(5), requires_grad=True) for _ in range(2))
+        y = x if is_one else y
+        expected = [g.data.tobytes() for g in fn(x, y)]
+        x.grad = y.grad = None
+        assert [g.data.tobytes() for g in compiled(x, y)] == expected
+    assert replays(compiled) == 3
+
+
 def test_a_look_at_a_number_decides_the_branch():
     def fn(x):
         y = x * 2
