@@ -16,45 +16,23 @@ from typing import Any
 from ..backends import random
 from ..engine import graph, modes, versions
 from ..engine.errors import describe
-from ..engine.graph import Leaf, TensorBase, wrap
+from ..engine.graph import Leaf, TensorBase
 from ..errors import CompileError
 from ..modes.hook_runner import any_in
 from ..tape.tape import Tape
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
-from .awaited import Awaited, Spec, awaited, detach, fill, run_of, spec_of
+from .awaited import Awaited, awaited, detach, fill, spec_of
 from .calls import (
     END,
     Call,
-    Constant,
     Outside,
     array_of,
     arrays_in,
-    is_array,
-    kept,
-    needs,
     same,
-    unfit,
 )
 from .program import Program, build
-
-
-def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
-    """[(leaf, its gradient)] of one backward from these roots."""
-    found: list = []
-
-    def keep(vertex: Any, g: Any) -> None:
-        x = vertex.tensor()
-        if x is not None and x.node is not None:  # else dropped or frozen meanwhile
-            found.append((x, g))
-
-    derivatives.differentiate(list(roots), None, keep, None, None, False, deposits=True)
-    return found
-
-
-def _identity(x: Any) -> tuple:
-    """Of tensors and arrays with the same one an Outside stands for one."""
-    return id(array_of(x)), isinstance(x, TensorBase), id(x) if needs(x) else 0
+from .recording import Recording, backward, identity
 
 
 def _counts(values: list) -> list[int]:
@@ -69,7 +47,7 @@ def _referred_to(values: list) -> list[int]:
     return [i for i, count in enumerate(_counts(values)) if count > _ALONE]
 
 
-class Run:
+class Run(Recording):
     """The state of one call. `store` keeps the programs of this form of call, by segment."""
 
     def __init__(self, store: Any, given: set[int]):
@@ -203,76 +181,6 @@ class Run:
             return None
         return self.record(op, args, params)
 
-    def record(self, op: Any, args: tuple, params: dict) -> Any:
-        """Run a call, and note it."""
-        why = unfit(op, args, params, self.gradients)
-        if why:
-            self.end(why)
-            return None
-        if self.tape is None:
-            self.tape = Tape()
-        call = Call(op, self.references(args), kept(params), modes.state.recording)
-        before = versions.last_write_here()
-        y = self.run(call, [self.real(x) for x in args], params)
-        if versions.last_write_here() != before:
-            call.writes, call.params = True, params
-        call.several = isinstance(y, tuple)
-        return self.made_by(call, y if call.several else (y,))
-
-    def run(self, call: Call, args: list, params: dict) -> Any:
-        """Run a call on real tensors, on the tape."""
-        state, tape = modes.state, self.tape
-        assert tape is not None
-        outer = {name: getattr(state, name) for name in ("pending", "recording")}
-        state.set({"pending": None, "recording": call.recording})  # that of when it was called
-        try:
-            with tape:
-                return call.op(*args, **params)
-        finally:
-            state.set(outer)
-
-    def made_by(self, call: Call, ys: tuple) -> Any:
-        """The results of a call that was recorded, as Awaited ones."""
-        call.outputs = [Spec(len(self.values) + i, y) for i, y in enumerate(ys)]
-        if not (call.several or call.draws or call.writes):
-            call.only = call.outputs[0]
-        self.calls.append(call)
-        self.values += ys
-        made = [awaited(spec, self) for spec in call.outputs]
-        self.made += made
-        return tuple(made) if call.several else made[0]
-
-    def references(self, args: tuple) -> tuple:
-        """The arguments as a Call keeps them."""
-        return tuple([self.reference(x, i) for i, x in enumerate(args)])
-
-    def reference(self, x: Any, i: int) -> Any:
-        if type(x) is Awaited and run_of(x) is self:
-            return spec_of(x).index
-        if not (isinstance(x, TensorBase) or is_array(x)):
-            return Constant(x)
-        return ~self.outside(x, (self.segment, len(self.calls), i))
-
-    def outside(self, x: Any, use: tuple) -> int:
-        """The number of an Outside."""
-        key = _identity(x)
-        if key not in self.numbers:
-            self.add_outside(x, use)
-        return self.numbers[key]
-
-    def add_outside(self, x: Any, use: tuple) -> Outside:
-        """A new Outside."""
-        array = array_of(x)
-        shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
-        varying = id(array) in self.given or use in self.store.varying
-        self.numbers.setdefault(_identity(x), len(self.outsides))
-        self.outsides.append(Outside(x, varying, use, shares))
-        return self.outsides[-1]
-
-    def real(self, x: Any) -> Any:
-        """The tensor that an Awaited of this segment stands for, while it is recorded."""
-        return self.values[spec_of(x).index] if type(x) is Awaited else x
-
     # -- backward ------------------------------------------------------------------------------
 
     def aside(self, why: str, fn: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -290,36 +198,6 @@ class Run:
         if not all(type(x) is Awaited for x in roots):
             return False
         return self.call(backward, roots, {}, modes.state.__dict__) is not None
-
-    def record_backward(self, roots: tuple) -> tuple | None:
-        """The gradients of a backward that is recorded; None where it has to run as it stands."""
-        if not all(type(x) is Awaited for x in roots):  # a program was replayed up to here
-            return None
-        reals = [self.real(x) for x in roots]
-        if graph.hook_count and any_in(graph.backward_order([x.node for x in reals if x.node])):
-            return None
-        call = Call(backward, self.references(roots), {}, modes.state.recording)
-        call.several = True
-        leaves, gs = self.differentiated(call, reals)
-        call.leaves = tuple([(self.numbers[_identity(x)], x._grad is not None) for x in leaves])
-        made = self.made_by(call, tuple(gs))
-        for x, g in zip(leaves, made, strict=True):
-            self.deposit(x, g)
-        return made
-
-    def differentiated(self, call: Call, roots: list) -> tuple[list, list]:
-        """(the leaves, their gradients as tensors)."""
-        if self.tape is None:
-            self.tape = Tape()
-        leaves, gs = [], []
-        for x, g in self.run(call, roots, {}):
-            if _identity(x) in self.numbers:
-                leaves.append(x)
-                gs.append(g if isinstance(g, Tensor) else wrap(g))
-            else:
-                self.open = "a backward goes through what was computed before the call"
-                derivatives.accumulate(x, g if isinstance(g, Tensor) else wrap(g), False)
-        return leaves, gs
 
     def deposit(self, leaf: Tensor, g: Awaited) -> None:
         """Add an awaited gradient to a leaf's."""
@@ -377,7 +255,7 @@ class Run:
                 self.values += y if call.several else (y,)
             else:
                 leaves, gs = self.differentiated(call, args)
-                if [self.numbers[_identity(x)] for x in leaves] != [k for k, _ in call.leaves]:
+                if [self.numbers[identity(x)] for x in leaves] != [k for k, _ in call.leaves]:
                     self.leave()
                     raise CompileError(
                         "mg.compile: leaves were changed between a backward and the first look at "
@@ -473,17 +351,6 @@ class Run:
         self.store.used(self.segment, program)
         self.begin()
         return True
-
-    def values_with_sums(self) -> list:
-        """The recorded values, gradients with what they are added to."""
-        for i, old in sorted(self.sums.items()):
-            self.alone[i] = self.values[i]
-            self.values[i] = wrap(self.real(old)._data + self.values[i]._data)
-        return self.values
-
-    def nodes(self) -> dict:
-        """The nodes of the values that have one."""
-        return {i: y.node for i, y in enumerate(self.values) if y.node is not None}
 
     def settle(self, arrays: Any, nodes: dict, alive: list[int]) -> None:
         """Every Awaited that somebody refers to becomes a plain tensor."""
