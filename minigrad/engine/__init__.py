@@ -1,1 +1,1 @@
-"""What an op, a node and a tensor are, and how gradients flow back: graph.py first."""
+"""The engine: ops, nodes and tensors, and how gradients flow back. Read graph.py first."""

@@ -1,9 +1,9 @@
 """The backward: one loop, newest node first. It is the oracle of the other engines.
 
 Read `backward_order` in graph.py first: it lists every consumer before its producers, and each
-leaf as soon as its gradient is complete. A backward is then a loop: take the next node and the
-cotangent that has been summed for it, let its rules turn that into one contribution for each
-parent, and add these to what has arrived at the parents.
+leaf as soon as its gradient is complete. A backward is then a loop. It takes the next node and its
+summed cotangent. The node's rules turn that into one contribution for each parent, and the loop
+adds these to the parents' sums.
 
 An engine is a function of one BackwardRun that computes what `walk` here does, bit for bit. Its
 module adds it to `engines` when it is imported.
@@ -38,12 +38,12 @@ def engine_for(engine: Any) -> tuple[Callable[[dict], list], Callable[["Backward
 
 @dataclass(slots=True, eq=False)
 class BackwardRun:
-    """What a walk needs to know.
+    """The state of a walk over the graph.
 
     order         the vertices to visit, as backward_order gives them
-    cotangents    {vertex: what has arrived}: at first the seeds; walks use it up
+    cotangents    {vertex: sum so far}: at first the seeds; walks use it up
     on_gradient   called as on_gradient(vertex, g), once, for each leaf (or wanted vertex) that a
-                  gradient reaches, with the total in an array that nobody else can see
+                  gradient reaches, with the total in an array that no other object refers to
     wanted        None: every leaf; else these vertices
     needed        with wanted: needed_for(order, wanted), the only nodes that run, and their
                   plans
@@ -161,7 +161,7 @@ def run(order: Iterable, work: BackwardRun, vjp: NodeVjp = array_vjp) -> None:
 
 
 def into_slot(cotangents: dict, port: Port, g: Any) -> None:
-    """Keep g for one output of a node with several; None stands for an unused output: zero."""
+    """Keep g for one output of a node with several; None means an unused output, zero."""
     producer = port.parents[0]
     slots = cotangents.get(producer)
     if slots is None:
@@ -271,8 +271,8 @@ def unbroadcast(c: Any, shape: tuple) -> Any:
     return op.reshape(c, shape=shape) if c.shape != shape else c
 
 
-# Seam D. Both may be replaced: fast/ adds in place, and copies nothing, where CPython's reference
-# counts say that nobody else can see an array.
+# Seam D. Both may be replaced: fast/ adds in place, without a copy, where CPython's reference
+# counts show that nothing else refers to an array.
 
 
 def _add(cotangents: dict, parent: Any, c: Any) -> None:
@@ -285,7 +285,7 @@ def _add(cotangents: dict, parent: Any, c: Any) -> None:
 
 
 def _copied(g: Any) -> Any:
-    """g in memory of its own.
+    """g in memory that nothing else uses.
 
     Every gradient handed to a user goes through here, so that none shares memory with another, with
     the seed or with a saved array.
@@ -302,7 +302,7 @@ private: Callable[[Any], Any] = _copied
 blocked_vjp: Any = None
 LARGE: float = np.inf
 
-_adding = Lock()  # so that threads whose graphs share a leaf lose no update of .grad
+_adding = Lock()  # threads whose graphs share a leaf then lose no update of .grad
 if hasattr(os, "register_at_fork"):  # else a child might inherit it locked by another thread
     os.register_at_fork(
         before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
@@ -332,8 +332,8 @@ def _as_it_is(vjp: NodeVjp, work: BackwardRun) -> NodeVjp:
     return vjp
 
 
-# Seam G. `surround` runs a backward that is not alone, or is under a mode or with hooks;
-# `around_rules` wraps what applies the rules of its nodes, where somebody listens or there are
+# Seam G. `surround` runs a backward under a mode, with hooks, or while another one runs.
+# `around_rules` wraps the function that applies the rules of nodes, if there are listeners or
 # hooks. modes/around.py puts hooks, anomaly mode and the lock on the graph there.
 surround: Callable[[BackwardRun, Callable[[], None]], None] = _alone
 around_rules: Callable[[NodeVjp, BackwardRun], NodeVjp] = _as_it_is

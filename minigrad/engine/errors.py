@@ -1,10 +1,10 @@
-"""The errors that the engine raises, and what each holds of that which it speaks of.
+"""The errors that the engine raises, and their attributes.
 
 Those of other rooms are in minigrad/errors.py.
 
-An attribute is None where the error does not know it. Ops are told by their names; `shape` and
-`dtype` are what was needed, `given_shape` and `given_dtype` what came instead. They survive
-pickling, and so the way from a worker process.
+An attribute is None where the error does not know it. Ops appear by name; `shape` and `dtype` were
+needed, and `given_shape` and `given_dtype` came instead. The attributes survive pickling, and so
+the way from a worker process.
 """
 
 import re
@@ -123,8 +123,8 @@ def call_text(op: Any, args: tuple, params: dict) -> str:
 def refuse_left_behind(op: Any, args: tuple) -> None:
     """An error for an argument that belongs to a vmap or jvp that has ended, or to another thread.
 
-    Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
-    a lower level, on which a forward for arrays fails or computes nonsense.
+    Outside transforms an op accepts such a tensor like any other. But its data is a tensor of a
+    lower level, on which a forward for arrays fails or computes nonsense.
     """
     for x in args:
         if getattr(x, "level", 0):

@@ -5,23 +5,22 @@ The engine knows no tool. A tool is a listener: a function of one event, or an o
 
     (kind, op, t0, t1, node, inputs, outputs, params)
 
-`kind` is "forward" or "backward"; `op` the op's name; `t0`, `t1` host nanoseconds
-(`time.perf_counter_ns`); `node` the graph node, None where nothing was recorded; `inputs` the
-call's arguments (arrays, tensors, numbers; backward: the cotangent) and `outputs` its results
-(backward: the contributions, None for an input that gets none). Read shapes and dtypes from these
-tuples at once and never keep them: that would keep the arrays alive.
-`params` are the static parameters of a forward.
+`kind` is "forward" or "backward", `op` the op's name. `t0` and `t1` are host nanoseconds
+(`time.perf_counter_ns`). `node` is the graph node, None if nothing was recorded. `inputs` are the
+call's arguments: arrays, tensors, numbers; in a backward the cotangent. `outputs` are its results;
+in a backward the contributions, None for an input that gets none. Read shapes and dtypes from these
+tuples at once and never keep them: that would keep the arrays alive. `params` are the static
+parameters of a forward.
 
-A listener may also have `graph_ready(order, roots)`, called as a backward starts (saved arrays are
-still there), `graph_done(error)`, called when it has ended, and `marked(what, name, t0, t1,
-subject)`, called after anything else that took time: a "scope", a user's "hook", an "optimizer"
-step, or "waiting" for another rank, in which this thread was from t0 to t1.
+A listener may also have three methods. The engine calls `graph_ready(order, roots)` as a backward
+starts, while saved arrays are still there, and `graph_done(error)` after its end. It calls
+`marked(what, name, t0, t1, subject)` after anything else that took this thread from t0 to t1: a
+"scope", a user's "hook", an "optimizer" step, or "waiting" for another rank.
 
-A listener that is alone may have `brief(node, y, t0, t1)`. It hears the short form of a forward
-that is recorded and has one result, before any event is made of it: true says that this was enough,
-after anything else the event follows.
+The only listener may have `brief(node, y, t0, t1)`. The engine calls it after a recorded forward
+with one result, before it makes an event. If the method returns true, no event follows.
 
-While nobody listens an op reads one global for all this (see `modes.active`).
+Without a listener an op reads one global for all this (see `modes.active`).
 """
 
 from collections.abc import Callable
@@ -50,7 +49,7 @@ def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = Fal
 
     origin  nodes also keep their source line and scope
     stack   and this many of the frames that led there
-    sync    wait for the device after each op, so that its time is the op's own (slow)
+    sync    wait for the device after each op: its time is then the op's alone (slow)
     """
     modes.add_reason()
     try:
@@ -121,7 +120,7 @@ emit: Callable[[tuple], None] = _emit  # a listener's own function, if it is alo
 
 
 def _whole(node: Any, y: Any, t0: int, t1: int) -> bool:
-    """The `brief` of those who hear every event whole."""
+    """The `brief` of listeners that take every event whole."""
     return False
 
 

@@ -3,7 +3,7 @@
 A tensor is an array, the vertex that made it, and its gradient; tensor_api/ adds what else it
 offers.
 
-A node stands for one call of an op. Its `parents` receive what its rules return, in order. The
+A node represents one call of an op. Its `parents` receive what its rules return, in order. The
 graph has three kinds of *vertex*, and a parent is one of them. All three have `number`, `parents`,
 `shape` and `dtype`, which is all that walks and engines read:
 
@@ -29,7 +29,7 @@ from .registry import engine
 
 
 class TensorBase:
-    """What ops and the backward need to know of a tensor; mg.Tensor is a subclass.
+    """The part of a tensor that ops and the backward use; mg.Tensor is a subclass.
 
     data   the array (NumPy's or CuPy's)
     node   the graph node that made it; the Leaf of a leaf that requires a gradient; else None
@@ -233,8 +233,8 @@ class Port:
 def port_of(node: Node, index: int, y: Any) -> Port:
     """The port of an output: the one its tensor has, while that is alive; else a new one.
 
-    A recorded rule that read the result sends a gradient to it; by the same port it arrives where
-    the user's own gradients do, and meets the same hooks.
+    A recorded rule that read the result sends a gradient to it. By the same port that gradient
+    arrives where the user's own gradients do, and meets the same hooks.
     """
     port = node.ports[index]()
     if port is None:

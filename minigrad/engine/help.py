@@ -1,9 +1,9 @@
 """Seam E: help in errors. The engine says what failed and for which call; courtesy/ explains more.
 
-Each name here has a plain form. courtesy/ puts better ones in their places (`install`), before any
-module that imports them: it is the first thing that minigrad imports. Without it errors keep their
-classes and their causes, and have a note of the call in place of an explanation.
-tensor_api/help.py has the same for what calls the engine.
+Each name here has a plain form. courtesy/ replaces them by better ones (`install`), and minigrad
+imports courtesy/ first, before any module that imports these names. Without courtesy/ errors keep
+their classes, and a note of the call replaces the explanation. tensor_api/help.py has the same for
+functions that call the engine.
 """
 
 from collections.abc import Callable

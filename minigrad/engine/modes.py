@@ -2,12 +2,12 @@
 
 `active` is the one global an op reads. It counts, over all threads, the reasons to look closer: a
 thread that left the default modes, a transform that runs, a listener. While it is 0 an op takes
-the plain path; else it reads its own thread's `state`. A module global is read in a tenth of the
-time of a thread-local, so the common case pays the former only.
+the plain path; else it reads its own thread's `state`. Reading a module global costs far less than
+reading a thread-local, and the common case pays for the former only.
 
 Ctrl-C may arrive wherever a function begins and behind each call. So a block sets its mode last
-when it is entered, and puts the old one back first when it is left: an interrupt then leaves at
-worst one reason too many, which costs time and changes nothing. The old values are put back by
+when it is entered, and restores the old one first when it is left. At worst an interrupt then
+leaves one reason too many, which costs time and changes nothing. The old values are put back by
 `own |= {…}` on the thread's own dict, which calls nothing; `state.set({})` brings `plain` up to
 date. One that comes as __enter__ returns or __exit__ begins is backends/leaving.py's to answer.
 """
@@ -27,7 +27,7 @@ _lock = Lock()
 
 
 def add_check(count: int = 1) -> None:
-    """Count one more (or, with −1, one less) reason to look at every op, whatever its thread."""
+    """Count one more (or, with −1, one less) reason to look at every op, in all threads."""
     global checked
     with _lock:
         checked += count
@@ -78,7 +78,7 @@ class _State(Local):
         self.set({name: value})
 
     def set(self, values: dict[str, Any]) -> None:
-        """Set attributes and update `plain`, so that an op reads this one thread-local only.
+        """Set attributes and update `plain`, the one thread-local that an op reads.
 
         Nothing is called between the first and the last, so no interrupt comes between them.
         """

@@ -1,4 +1,4 @@
-"""What one call must save and how its rules are applied: worked out once per op and input pattern.
+"""Plans: the values that a call saves, and how its rules are applied, once per op and pattern.
 
 The signature is the save list. A rule asks by name for what it needs:
 
@@ -77,7 +77,7 @@ class Plan:
         return found
 
     def apply_rules(self, values: tuple) -> list:
-        """What the rules return for (g, *saved), one contribution per needed input."""
+        """The contributions of the rules for (g, *saved), one per needed input."""
         return self.vjp(values[0], values[1:])
 
     def slots_of(self, node: Node) -> list[int]:
@@ -91,8 +91,8 @@ class Plan:
     def recorded(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:
         """The node's saved values as tensors in the graph, for a rule that will be recorded.
 
-        An input is linked to its own producer, the result to this node, so that differentiating
-        the rule's result reaches them. Residuals and static values stay constants.
+        An input is linked to its own producer, the result to this node, so that differentiating the
+        rule's result reaches them. Residuals and static values stay constants.
         """
         op = self.op
         producers = dict(zip(self.slots_of(node), node.parents, strict=True))
@@ -142,7 +142,7 @@ class RestrictedPlan(Plan):
 
 
 def _restricted_joint_vjp(whole: Plan, reached: tuple[bool, ...]) -> Callable:
-    """`vjp` of a restricted plan for a joint rule, which is told that fewer are needed."""
+    """`vjp` of a restricted plan for a joint rule, whose `needs` names fewer inputs."""
     at = whole.names.index("needs")
 
     def vjp(g: Any, saved: Any) -> list:
@@ -157,8 +157,8 @@ def _restricted_joint_vjp(whole: Plan, reached: tuple[bool, ...]) -> Callable:
 class Plans(dict):
     """The plans of an op by pattern.
 
-    Cleared when its forward or a rule changes, and with them everything else that was derived from
-    these: the calls that were made for it, and what others keep in `derived`.
+    They are cleared when its forward or a rule changes. So is everything else derived from these:
+    the calls generated for it, and the entries in `derived`.
     """
 
     def __init__(self, op: Any):

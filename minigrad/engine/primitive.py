@@ -1,4 +1,4 @@
-"""What an op is: a forward written in NumPy, its derivative rules, and the one way it runs.
+"""An op: a forward written in NumPy, its derivative rules, and the one way it runs.
 
 Three ways to write one:
 
@@ -89,7 +89,7 @@ def as_results(op: Any, y: Any, kind: type, args: tuple, params: dict) -> Any:
 def scalars_as_arrays(op: Any, values: list) -> list:
     """mg.sum(2.0): if no argument is a tensor, Python numbers are 0-d arrays to all but ufuncs.
 
-    Beside an array they stay weak in elementwise ops, as they do beside a tensor.
+    In elementwise ops they stay weak next to an array, as next to a tensor.
     """
     weak = op.kind == "elementwise" and any(hasattr(x, "dtype") for x in values)
     if weak or isinstance(op.reference, np.ufunc):
@@ -152,7 +152,7 @@ make_call: Callable[[Any, str], Callable] = _general
 
 def _under_modes(op: Any, args: tuple, params: dict) -> tuple:
     """How a call runs: (its result if it has run already, args, forward, class of the result,
-    whether it is recorded, whether somebody is told of it).
+    whether it is recorded, whether there are listeners).
     """
     return None, args, op.forward, graph.made, modes.state.recording, bool(events.listeners)
 
@@ -262,7 +262,8 @@ class Primitive(Differentiable):
 
     @cached_property
     def apply(self) -> Callable:
-        """What the operators call: the op's fast call, generated; all others go on to general.
+        """The function that operators call: the op's fast call, generated; other calls go on to
+        general.
 
         The interpreter calls a function held in an attribute without leaving its own loop;
         through `__call__` it would have to.
@@ -285,7 +286,7 @@ class Primitive(Differentiable):
         return self.general(*args, **params)  # rules call ops on arrays alone, which are not plain
 
     def general(self, *args: Any, **params: Any) -> Any:
-        """Any call, of whatever arguments under whatever modes."""
+        """Any call, of any arguments under any modes."""
         if len(args) != self.arity and not self.variadic:
             args, params = self._bind(args, params)
         if params:
@@ -352,7 +353,7 @@ class Primitive(Differentiable):
                 held(self.called, name, value, bool)
 
     def plan_for(self, pattern: int) -> Plan:
-        """What a call saves whose inputs need gradients by this bit pattern, worked out once.
+        """The plan of calls whose inputs need gradients by this bit pattern, made once.
 
         A variadic op has one plan for all patterns: its saved values include `needs`.
         """

@@ -53,7 +53,8 @@ admit: Callable[[Registry, str, Any], None] = _if_new
 op = Registry("op")  # primitives: op.mul, op.exp ...
 engine = Registry("engine function")  # engine.backward
 
-# What a NumPy function means on tensors: np.exp -> mg.exp. Filled by ops/, read by the protocol.
+# NumPy's functions and their ops on tensors: np.exp -> mg.exp. Filled by ops/, read by the
+# protocol.
 numpy_table: dict[Callable, Callable] = {}
 # What a reduction of NumPy's means with where=, initial= or mean=, which its op does not take.
 chosen_table: dict[Callable, Callable] = {}

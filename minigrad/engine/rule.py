@@ -1,17 +1,16 @@
-"""A derivative rule: how it is given, what it reads, and what a plan makes of it.
+"""Derivative rules: how a user gives one, which values it reads, and how a plan uses it.
 
-Decorators of `Differentiable` give an op its rules. A rule asks for what it needs by name (plan.py
-has the list); a name that the op does not know is an error when the rule is given, not when it
-runs.
+Decorators of `Differentiable` give an op its rules. A rule asks for values by name (plan.py has the
+list). A name that the op does not know is an error when the rule is given, not when it runs.
 
-A plan makes two functions of rules: `save` looks each of these names up when the
-op is called, and `vjp` hands them to the rules when a cotangent arrives. Here both are
-interpreted: a dict of names, and a look into it.
+A plan makes two functions of rules. `save` looks each of these names up when the op is called;
+`vjp` passes the values to the rules when a cotangent arrives. Here both are interpreted: a dict of
+names, and a look into it.
 
-Seam B. `make_save` and `make_vjp` may be replaced before a plan is made; fast/ puts functions in
-their place that write the same out as Python source for each op. They take the same arguments and
-return functions of the same results. `protect` may be replaced too: it is given each function of a
-rule once, and returns what the engine calls (custom/shown.py shows users' rules read-only views).
+Seam B. `make_save` and `make_vjp` may be replaced before a plan is made; the functions of fast/
+write the same out as Python source for each op. They take the same arguments and return functions
+of the same results. `protect` may be replaced too: it takes each function of a rule once, and
+returns the one that the engine calls (custom/shown.py shows users' rules read-only views).
 `outside`, if set, adds names to what a plan saves, for rules that may read what no graph shows
 (custom/rule_hidden.py).
 """
@@ -37,7 +36,7 @@ def plain_name(name: Any) -> str:
 
 
 def argument_names(fn: Callable) -> tuple[str, ...]:
-    """What a function asks for by name."""
+    """The names that a function asks for."""
     return tuple(map(plain_name, inspect.signature(fn).parameters))
 
 
@@ -103,7 +102,7 @@ def _arguments_of(forward: Any) -> list[str]:
 def in_own_names(given: dict[str, Any], others: dict[str, str]) -> dict[str, Any]:
     """The keywords of a call by the function's own names, for which `others` has other ones.
 
-    What is given by both names stays twice, for the function to refuse.
+    A value given by both names stays twice, for the function to refuse.
     """
     own = {name: others.get(name, name) for name in given}
     return {name if own[name] in given else own[name]: x for name, x in given.items()}
@@ -126,7 +125,7 @@ class Rule:
         self.run = protect(fn)  # what the engine calls
 
     def apply(self, known: dict[str, Any]) -> Any:
-        """What the rule returns for the values of these names."""
+        """The rule's result for the values of these names."""
         return self.run(*[known[name] for name in self.names])
 
 
@@ -166,8 +165,8 @@ def interpreted_vjp(
 ) -> tuple[Callable, None]:
     """`vjp` of a plan: (g, saved) -> one contribution for each rule; None for a rule that is None.
 
-    The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
-    so one row serves real and complex numbers.
+    The rows of the table give p·g. The gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
+    one row serves real and complex numbers.
     """
     plain = op.kind == "elementwise" and not op.outputs
 
@@ -192,7 +191,7 @@ def interpreted_vjp(
 
 
 def needed(given: Any, needs: list[bool]) -> list:
-    """What a joint rule returned, without the entries of inputs that need no gradient."""
+    """The result of a joint rule, without the entries of inputs that need no gradient."""
     try:
         return [c for c, need in zip(given, needs, strict=True) if need]
     except (TypeError, ValueError):
@@ -239,10 +238,10 @@ class Differentiable:
     plans: Any
 
     def vjp(self, *names: str | Callable) -> Callable:
-        """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
+        """Decorator: the rule for one input by name, or, without a name, one joint rule for all.
 
-        With several names it is a shortcut, tried first where each of these inputs needs a
-        gradient: it returns all their gradients, or None to fall back to the rule of each.
+        With several names the rule is a shortcut, tried first if each of these inputs needs a
+        gradient. It returns all their gradients, or None to fall back to the rule of each.
         """
         if len(names) == 1 and callable(names[0]):
             self.joint = self.checked_rule(names[0])

@@ -3,7 +3,7 @@
 Nodes are numbered by a clock (`graph.next_number`), and a write in place takes a number from the
 same clock. A node is stale if memory that it saved was written after the node was made. So nothing
 is stored per node, and a forward has no extra work. The record belongs to the owner of the memory,
-the array at the end of the `.base` chain, so views share it; a write covers the bytes it may have
+the array at the end of the `.base` chain, so views share it. A write covers the bytes it may have
 touched, so rows of one buffer do not disturb one another.
 
 "Version" is the number of writes: a fresh array has version 0. Of writes through a tensor's raw
@@ -119,9 +119,9 @@ def written_after(
 ) -> tuple[int, int, bool, str, tuple] | None:
     """(version at `clock`, version now, surely?, last write, its origin) if array was written.
 
-    Not surely where the write or the array left out parts of their range of memory, so that they
-    may have no element in common. Writes at clock `until` or later do not count, nor do forgotten
-    ones that they have displaced.
+    Not surely where the write or the array leaves out parts of its range of memory: they may have
+    no element in common. Writes at clock `until` or later do not count, nor do forgotten ones that
+    they have displaced.
     """
     writes = _writes.get(id(owner_of(array)))
     if writes is None:

@@ -1,1 +1,1 @@
-"""What a tensor offers: methods, creation, indexing and writes, NumPy's protocol, display."""
+"""The interface of tensors: methods, creation, indexing and writes, NumPy's protocol, display."""

@@ -12,7 +12,7 @@ from .help import with_call_context
 def composite(
     fn: Callable | None = None, *, numpy: Callable | tuple = (), name: str = "", doc: str = ""
 ) -> Any:
-    """Register a function made of other ops, without a rule of its own: std, var, glu ...
+    """Register a function made of other ops, which needs no rule: std, var, glu ...
 
     name and doc are those of a function that a call makes, one of several with the same body.
     """

@@ -176,7 +176,7 @@ def ones(
 def empty(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor whose values are whatever the memory held."""
+    """A tensor with arbitrary values: those that the memory held."""
     return Tensor(resolve(device).empty(_shape(shape), _or_float(dtype)), requires_grad)
 
 
@@ -205,7 +205,7 @@ def zeros_like(
     x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zeros of x's shape, dtype and device, or of those given; a constant, whatever x is."""
+    """Zeros of x's shape, dtype and device, or of those given; always a constant."""
     return _on(device, op.zeros_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
@@ -214,7 +214,7 @@ def ones_like(
     x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
     device: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Ones of x's shape, dtype and device, or of those given; a constant, whatever x is."""
+    """Ones of x's shape, dtype and device, or of those given; always a constant."""
     return _on(device, op.ones_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 

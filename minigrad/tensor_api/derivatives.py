@@ -1,4 +1,4 @@
-"""mg.backward and mg.grad: what users pass, checked and prepared for a run of the engine."""
+"""mg.backward and mg.grad: they check the arguments and prepare a run of the engine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def backward(
 
     gradients     the cotangent of each root, of its shape; may be left out for one element
     retain_graph  keep saved arrays for another backward (default: the value of create_graph)
-    create_graph  record the backward itself, so that `.grad` can be differentiated. `.grad` then
+    create_graph  record the backward itself: `.grad` can then be differentiated. `.grad` then
                   refers to its graph and so to its leaf: a reference cycle. mg.grad has none.
     inputs        only these receive a gradient: leaves, or inner tensors
     engine        "serial", or another of the same bits: "parallel" runs independent nodes at once
@@ -68,7 +68,7 @@ def backward(
 
     def deposit(vertex: Any, g: Any) -> None:
         x = vertex.tensor() if vertex.__class__ is Leaf else chosen[vertex]
-        # a leaf that was dropped or frozen meanwhile gets none; an inner tensor that retains its
+        # a leaf that has been dropped or frozen since gets none; an inner tensor that retains its
         # gradient has it already
         if x is None or x.node is None or (vertex.__class__ is not Leaf and x.retains_grad):
             return
@@ -188,7 +188,7 @@ def differentiate(
 
     called: the function whose errors these are.
     """
-    if modes.state.pending is not None:  # what a compiled function awaits is computed first
+    if modes.state.pending is not None:  # first compute the results that a compiled function awaits
         modes.state.pending.aside(
             f"a {called} that a program cannot make", differentiate, tensors, gradients,
             on_gradient, wanted, retain_graph, create_graph, deposits, engine, workers, min_work,
@@ -318,7 +318,7 @@ def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
 
 
 def _fitting(root: Tensor, g: Any, called: str) -> Any:
-    """What the user gives as the cotangent of a root: on its device, of its shape and dtype."""
+    """The user's cotangent of a root: on its device, of its shape and dtype."""
     g = g if hasattr(g, "dtype") else array_module(raw(root)).asarray(g)
     if device_of(raw(g)) != root.device:
         raise DeviceError(

@@ -12,16 +12,16 @@ from .tensor import Tensor
 
 
 class GradStore(MutableMapping):
-    """Gradients as a value: a mapping from tensors to their gradients, in the order of the tensors'
-    making. mg.gradients(loss) makes one of a backward, mg.GradStore() an empty one.
+    """Gradients as a value: a mapping from tensors to their gradients, in the order in which the
+    tensors were made. mg.gradients(loss) makes one of a backward, mg.GradStore() an empty one.
 
-    Of a backward the leaves that it reached are listed. Gradients of inner tensors are found too,
-    but not listed: it keeps them by the number of each vertex in the graph, and not the graph. Two
-    stores are equal only if they are one: tensors have no single truth value.
+    Of a backward the leaves that it reached are listed. It also finds gradients of inner tensors,
+    but does not list them. It keeps each by the number of its vertex in the graph, and does not
+    keep the graph. Two stores are equal only if they are one: tensors have no single truth value.
 
         store = mg.GradStore()
         for batch in batches:
-            store += mg.gradients(loss(batch))     # adds per tensor; what one lacks counts as zero
+            store += mg.gradients(loss(batch))     # adds per tensor; a missing one counts as zero
         store = store / len(batches)
         for x, g in store.items():
             x.grad = g

@@ -1,8 +1,8 @@
 """Who else can see a tensor's memory: values that nodes have saved alone, or a view of the user's.
 
-A recorded write gives the tensor an array of its own, so that what nodes have saved keeps the
-values it had. A view that the user holds would keep them too, and should not. CPython counts the
-references to an array and does not say whose they are; those of saved values are counted here.
+A recorded write gives the tensor a new array: arrays that nodes have saved keep their values. A
+view that the user holds would keep them too, and should not. CPython counts the references to an
+array and does not say whose they are; those of saved values are counted here.
 """
 
 import sys
@@ -19,7 +19,7 @@ class _Holders:
     """The tensors and arrays that show one memory: object and known references, by id."""
 
     def __init__(self, owner: Any):
-        self.owner = id(owner)  # no reference of its own, which would be counted
+        self.owner = id(owner)  # no further reference, which would be counted
         self.objects: dict[int, Any] = {}
         self.known: dict[int, int] = {}
 
@@ -42,10 +42,10 @@ class _Holders:
 
 
 def saved_alone(x: Any, value: Any) -> bool:
-    """Whether, beside the tensor x, nothing but saved values of nodes can see its memory.
+    """Whether only the tensor x and saved values of nodes refer to its memory.
 
-    The nodes are those by which x, the value and, in forward mode, their tangents came about, as
-    far back as x: what was computed from x for anything else is not found.
+    The nodes are those that led to x, to the value and, in forward mode, to their tangents, as far
+    back as x. Nodes that computed something else from x are not found.
     """
     holders = _Holders(owner_of(array_of(x)))
     holders.add(x._data)
@@ -74,7 +74,7 @@ def array_of(x: Any) -> Any:
 
 
 def _base_of(array: Any) -> Any:
-    """What a view refers to; NumPy puts an object without a shape in between for some."""
+    """The array that a view refers to; NumPy may put an object without a shape between."""
     base = getattr(array, "base", None)
     return base if base is None or hasattr(base, "shape") else getattr(base, "base", None)
 

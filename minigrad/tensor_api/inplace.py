@@ -4,19 +4,19 @@ Four cases:
 
 - Nothing is tracked (or under no_grad): the memory is written, as in NumPy, so views see it. The
   write is noted (versions.py): a backward that needs the old values raises InPlaceError.
-- x or v is tracked: x becomes the result of the op `setitem` or `add`, in an array of its own, and
-  gradients flow. What was computed from x before keeps the old values, so nothing is corrupted.
-  That is possible only if nothing else refers to x's memory: a view would keep the old values.
-  CPython's reference count tells whether something does; then it is an InPlaceError, unless it is
-  what led to x and the value that has saved it (holders.py): that should keep the old values.
-  `y[i] += b` is y[i] = y[i] + b: the unnamed view y[i] need not be changed itself, since Python
-  writes the result back to y[i] next.
+- x or v is tracked: x becomes the result of the op `setitem` or `add`, in a new array, and
+  gradients flow. Earlier results of x keep the old values, so nothing is corrupted. That is
+  possible only if nothing else refers to x's memory: a view would keep the old values. CPython's
+  reference count shows whether something does; then an InPlaceError is raised. Nodes that led to x
+  or to the value and have saved the memory are allowed (holders.py): they should keep the old
+  values. `y[i] += b` is y[i] = y[i] + b: the unnamed view y[i] need not be changed itself, since
+  Python writes the result back to y[i] next.
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
-- Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
-  and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
-  then `y[0] = v`), until the transform ends (level_membership.py). An argument of the
-  transformed function is a leaf. Under no_grad the values change and the history does not, as
-  outside: x keeps its place in the graph of each level.
+- Inside a transform (grad, jvp, vmap), if x or v belongs to it: recorded too, at the innermost
+  level. Until the transform ends x is a tensor of that level, also where it was a plain one (`y =
+  mg.zeros(3)`, then `y[0] = v`; level_membership.py). An argument of the transformed function is a
+  leaf. Under no_grad the values change and the history does not, as outside: x keeps its place in
+  the graph of each level.
 """
 
 import math
@@ -192,7 +192,7 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
 
 
 def no_number(shape: tuple) -> str:
-    """What an error says of a value of this shape that is written to one element."""
+    """The words of an error about a value of this shape that is written to one element."""
     return "is not one number" + "; value.squeeze() is" * (math.prod(shape) == 1)
 
 
@@ -264,7 +264,7 @@ def seen_by_x_alone(x: Any, count: int = 0) -> bool:
             return False
         x = x._data
     if type(x._data) is not np.ndarray:
-        return x._data.base is None  # CuPy: only views are told apart
+        return x._data.base is None  # CuPy: only views are recognised
     if (count or sys.getrefcount(x._data)) > _ALONE + _saved_by_own_node(x):
         return False
     base = x._data.base

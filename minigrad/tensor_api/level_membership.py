@@ -1,8 +1,8 @@
 """Tensors that a write has made part of a function transform, until that transform ends.
 
 `b[...] = v` with a v of level n makes b a tensor of level n (inplace.py). If b was made inside the
-transform, it is gone when the level ends. If it comes from outside, it outlives the level and would
-be taken for a tensor of the next transform at that depth: func/levels.py says what it becomes.
+transform, it is gone when the level ends. If it comes from outside, it outlives the level, and the
+next transform at that depth would take it for its own. func/levels.py decides what it becomes.
 """
 
 import weakref
@@ -12,7 +12,7 @@ from ..backends.threads import Local
 
 
 class Before(NamedTuple):
-    """What a tensor was before it joined a level."""
+    """The state of a tensor before it joined a level."""
 
     kind: type
     data: Any

@@ -1,9 +1,9 @@
 """The methods of a tensor that compute something: each is one line, to an op.
 
-Operators and methods keep ndarray's positional signatures; a few of PyTorch's names exist besides
-them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
-engine/registry.py says why. They call `apply`, the op's fast call: calling the op itself
-would do the same, but CPython calls a function sooner than an object with __call__.
+Operators and methods keep ndarray's positional signatures; a few of PyTorch's names exist too. The
+ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
+engine/registry.py says why. They call `apply`, the op's fast call. Calling the op itself would do
+the same, but CPython calls a function sooner than an object with __call__.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from .shape_methods import ShapeMethods
 
 
 def each_of(index: Any) -> Any:
-    """What reads and writes x[index] if under vmap examples have their own index; else None."""
+    """The reader and writer of x[index] if under vmap each example has its index; else None."""
     for item in index if isinstance(index, tuple) else (index,):
         while isinstance(item, Methods):
             if each_index := getattr(item, "each_index", None):

@@ -1,6 +1,6 @@
 """The methods of a tensor that are the op of the same name: x.erf() is mg.erf(x), x.add(y) x + y.
 
-Methods with a signature of their own (ndarray's positional ones) are in methods.py.
+Methods with ndarray's positional signatures are in methods.py.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class MoreMethods:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what the loop below adds
+    if TYPE_CHECKING:  # the names that the loop below adds
 
         def __getattr__(self, name: str) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: np.exp(t) is mg.exp(t), recorded; what has no rule here says so.
+"""NumPy's functions on tensors: np.exp(t) is mg.exp(t), recorded; one without a rule is an error.
 
 `numpy_table` maps a NumPy function to what it means here; ops fill it as they are defined. An
 option that is not supported is refused by name, never dropped.
@@ -58,8 +58,8 @@ _QUESTIONS: dict[Callable, Callable] = {
 
 
 def no_mask(x: Any) -> Any:
-    """`Tensor._mask`, which np.ma asks for where a tensor stands beside a masked array: after it
-    has taken the values, as another masked array's, from `_data`, and without a history."""
+    """`Tensor._mask`, which np.ma reads if a tensor meets a masked array. It has then taken the
+    values from `_data`, as from another masked array, and without a history."""
     if x.level or (x.requires_grad and modes.state.recording):
         raise TypeError(NO_MASKS)
     raise AttributeError("_mask")
@@ -127,8 +127,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
 def _adds_a_constant(inputs: tuple, options: dict) -> bool:
     """Whether the call is `array += constant`, or another operator of that kind.
 
-    Programs that know no tensors write so (SciPy's solvers), and nothing is lost by it: only a
-    history, a tangent or a value for each example cannot follow into an array.
+    Programs that know no tensors write so (SciPy's solvers), and nothing is lost. Only a history, a
+    tangent or a value for each example cannot follow into an array.
     """
     if len(inputs) != 2 or not isinstance(inputs[0], np.ndarray):
         return False
@@ -152,7 +152,7 @@ def _refuse_options(name: str, options: dict) -> None:
         )
     if options.pop("where", True) is not True:
         raise TypeError(f"np.{name}: where= is not recorded; use mg.where(mask, a, b)")
-    options.pop("subok", None)  # a result is a plain tensor, whatever the argument is
+    options.pop("subok", None)  # a result is a plain tensor for any argument
     refused = [option for option in ("signature", "axes") if option in options]
     if options.pop("order", "K") != "K":
         refused.append("order")
@@ -161,8 +161,8 @@ def _refuse_options(name: str, options: dict) -> None:
 
 
 def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any, casting: str) -> tuple:
-    """The inputs in the dtypes of NumPy's loop for results of `dtype` (None: of its own choice), if
-    `casting` allows to cast them; NumPy's error if it does not, or if there is no such loop.
+    """The inputs in the dtypes of NumPy's loop for results of `dtype` (None: NumPy's choice).
+    NumPy's error if `casting` forbids the cast, or if there is no such loop.
 
     np.abs of complex numbers with dtype=float takes complex ones and np.less with dtype=bool any;
     np.add with dtype=int takes no fractions, which it would cut off.
@@ -216,7 +216,7 @@ def _first(name: str, initial: Any, dtype: Any) -> Any:
     if dtype.kind == "b":
         return bool(initial)
     if isinstance(initial, np.generic) or (isinstance(initial, np.ndarray) and not initial.ndim):
-        initial = initial.item()  # as Python's: weak beside the dtype, and checked against it
+        initial = initial.item()  # as Python's: weak against the dtype, and checked against it
     kind = initial.dtype.kind if hasattr(initial, "dtype") else np.asarray(initial).dtype.kind
     whole = dtype.kind in "iu"
     if whole and kind == "f" and float(initial).is_integer():
@@ -296,8 +296,8 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
         raise of_call(error, entry, args, kwargs, f"np.{name}")  # noqa: B904 (it knows its cause)
 
 
-_CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
-# Options that NumPy may heed and need not: whatever is said, there is nothing to do.
+_CHOICES = {"where", "initial", "mean"}  # further options of the functions of chosen_table
+# Options that NumPy may heed and need not: here they have no effect.
 _PERMISSIONS = {"overwrite_input", "subok"}
 
 
@@ -308,7 +308,7 @@ class _ForeignNames:
     ours     the names of the entry's parameters
     usual    NumPy's name -> its default
     renamed  NumPy's name -> ours, for parameters at the same position (np.sum's a is x here)
-    alike    how many leading parameters stand at the same position, so that they need no names
+    alike    how many leading parameters have the same position, and need no names
     starred  whether one of them takes any number of arguments: these have no names, and stay
     """
 

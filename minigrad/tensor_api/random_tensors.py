@@ -110,8 +110,8 @@ def normal(
     """mean + std z, z standard normal: the reparametrised draw, differentiable in mean and std
 
     mean and std broadcast. Where both are numbers, `size` is the shape, and dtype, device and
-    requires_grad are those of a new tensor; TypeError for a dtype or device beside tensors, whose
-    own the draw has. ValueError for a number std below 0.
+    requires_grad are those of a new tensor. With tensors the draw has their dtype and device;
+    giving either is a TypeError. ValueError for a number std below 0.
     """
     if not isinstance(std, Tensor | np.ndarray) and std < 0:
         raise ValueError(f"normal: std is a deviation, 0 or more; got {std}")

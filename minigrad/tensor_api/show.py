@@ -17,7 +17,7 @@ _PLAIN = frozenset(map(np.dtype, (bool, int, float, complex)))
 def tensor_text(x: Any) -> str:
     """NumPy's print of the values, then what NumPy does not know: dtype, device, history.
 
-    The notes go on a line of their own where they would pass NumPy's line width.
+    The notes go on a new line where they would pass NumPy's line width.
     """
     body, *notes = _parts(x)
     text = ", ".join([_PREFIX + body, *notes])

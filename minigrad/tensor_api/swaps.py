@@ -48,14 +48,14 @@ class _Sample:
 
 _ALONE = _holders(_Sample())  # of an array of which there is one view
 _PASSED = {"NOP", "CACHE", "EXTENDED_ARG", "NOT_TAKEN", "RESUME"}
-_STORES = {"STORE_SUBSCR": 2, "STORE_SLICE": 3}  # and how many values besides the one to store
+_STORES = {"STORE_SUBSCR": 2, "STORE_SLICE": 3}  # and how many values after the one to store
 _SEVERAL = {"SWAP", "UNPACK_SEQUENCE", "UNPACK_EX"}
 
 
 @cached("assignments of several", max_entries=1024)
 def _may_write_another(code: CodeType, at: int) -> bool:
-    """Whether the instruction stores the first of several targets, x[j] among them; of one that is
-    no store but a call, nobody knows.
+    """Whether the instruction stores the first of several targets, x[j] among them; of a call,
+    which is no store, this is unknown.
     """
     steps = [step for step in dis.get_instructions(code) if step.opname not in _PASSED]
     store = next((k for k, step in enumerate(steps) if step.offset == at), None)

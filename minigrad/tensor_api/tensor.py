@@ -1,4 +1,4 @@
-"""mg.Tensor: what a tensor offers beyond its array, its node and its gradient."""
+"""mg.Tensor: the methods of a tensor beyond its array, its node and its gradient."""
 
 import sys
 import warnings
@@ -353,7 +353,8 @@ def _as_python(x: Tensor, convert: Callable) -> Any:
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:
-    """What a user sets x.grad to, as a tensor that fits x; an error that says what fits."""
+    """The value that a user sets x.grad to, as a tensor that fits x; else an error that says what
+    fits."""
     if not isinstance(value, Tensor):
         if array_module(value) is np and not isinstance(value, np.ndarray | np.generic):
             said = f"x.grad = {describe(value)}, a {type(value).__name__}: {gradients_of(x)}"

@@ -1,4 +1,4 @@
-"""What writes of users are noted as, beyond whole arrays (engine/versions.py)."""
+"""How users' writes are noted, beyond whole arrays (engine/versions.py)."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from ..engine.graph import next_number
 
 
 def note_write_at(array: Any, index: Any, what: str) -> None:
-    """Record a write at an index: of the part it names where that is a view, so that a write to
-    one row is not one to the others."""
+    """Record a write at an index. Where the index gives a view, only that part counts as written,
+    not the other rows."""
     parts = index if type(index) is tuple else (index,)
     basic = all(part is None or part is ... or type(part) in _BASIC for part in parts)
     if basic and index is not ...:
