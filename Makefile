@@ -11,7 +11,7 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials tutorials-handout tutorials-solutions test test-fast test-plain test-gpu lint format bench docs clean
+.PHONY: help demo tutorials course tutorials-handout tutorials-solutions test test-fast test-plain test-gpu lint format bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make tutorials  run the notebooks and write them anew (NN=\"01 13\": only these)"
 	@echo "make tutorials-handout    students' copies in hand-out/, exercises open (NN=... too)"
 	@echo "make tutorials-solutions  teachers' copies in solutions/, solved and run (NN=... too)"
+	@echo "make course     slides, step-throughs and questions for teachers, in course-output/"
 	@echo "make test       all tests"
 	@echo "make test-fast  stop at the first failure, last failures first"
 	@echo "make test-plain all tests without minigrad/fast and minigrad/courtesy"
@@ -41,6 +42,9 @@ tutorials-handout: $(DEV)
 
 tutorials-solutions: $(DEV)
 	$(PY) tutorials/build.py --solutions solutions $(NN)
+
+course: $(DEV)
+	@$(PY) tutorials/course/build.py
 
 # Two workers share the processors: a BLAS that takes all of them in each is a third slower.
 test test-fast test-plain: export OPENBLAS_NUM_THREADS = 1
@@ -77,7 +81,7 @@ bench: $(BENCH)
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist demo-output course-output .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # -- the virtual environment ---------------------------------------------------------------------

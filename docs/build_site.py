@@ -3,9 +3,9 @@
 The page that it names at the end opens in a browser as it is; only its search needs a server.
 
 The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, docs/design/*.md, the tutorials'
-notebooks as they were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`);
-here they are brought together, links made to fit, and a page made for each room of the package. A
-link that leads nowhere ends it with an error.
+notebooks as they were run, the course, and the docstrings. MkDocs does the work (`pip install -e
+'.[docs]'`); here they are brought together, links made to fit, and a page made for each room of the
+package. A link that leads nowhere ends it with an error.
 """
 
 import json
@@ -107,6 +107,12 @@ def gather(pages: Path) -> list:
         text = _as_page(notebook.read_text(encoding="utf-8"))
         (pages / "tutorials" / notebook.name).write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "tutorials" / "pictures", pages / "tutorials" / "pictures")
+    course = [
+        page.relative_to(ROOT) for page in sorted((ROOT / "tutorials" / "course").rglob("*.md"))
+    ]
+    for page in course:
+        (pages / page).parent.mkdir(exist_ok=True)
+        (pages / page).write_text(with_mathml((ROOT / page).read_text(encoding="utf-8")), "utf-8")
     (pages / "formulas.css").write_text(FONTS, encoding="utf-8")
     (pages / "api").mkdir()
     for name, page in _reference().items():
@@ -116,6 +122,7 @@ def gather(pages: Path) -> list:
     return [
         {"minigrad": "index.md"},
         {"Tutorials": ["tutorials/README.md", *[f"tutorials/{n.name}" for n in notebooks]]},
+        {"Course": [page.as_posix() for page in course]},
         {"Guides": guides},
         {"Reference": [{title: f"api/{name}.md"} for name, (title, _) in ROOMS.items()]},
         {"Architecture": ["architecture.md", *[f"design/{page.name}" for page in designs]]},

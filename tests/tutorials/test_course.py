@@ -4,7 +4,8 @@ names sections that the notebooks have."""
 import ast
 import doctest
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ import pytest
 import minigrad as mg
 from minigrad import func, testing
 from minigrad.engine.registry import op
+from tutorials.course import build
 
-COURSE = Path(__file__).resolve().parents[2] / "tutorials" / "course"
+COURSE = build.HERE
 KINDS = {"By hand", "What would the engine do?", "Find the bug"}
-SESSIONS = range(1, 9)
+SESSIONS = build.SESSIONS
 NAMES = {"mg": mg, "np": np, "func": func} | {
     name: getattr(testing, name) for name in ("gradcheck", "gradgradcheck", "jvpcheck")
 }
@@ -91,3 +93,70 @@ def test_a_session_fills_90_minutes_with_sections_of_its_notebook(session, plan)
 
 def test_the_plan_has_eight_sessions():
     assert [name.split(":")[0] for name, _ in plans()] == [f"Session {i}" for i in SESSIONS]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The folder that the command writes."""
+    folder = tmp_path_factory.mktemp("course")
+    command = [sys.executable, str(COURSE / "build.py"), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_each_page_is_one_file_without_network_and_its_links_lead_to_pages(pages):
+    names = {path.name for path in pages.iterdir()}
+    kinds = ("slides", "questions", "answers", "step")
+    assert names == {"index.html", "plan.html"} | {f"{n}-{k}.html" for n in SESSIONS for k in kinds}
+    for name in names - {f"{n}-step.html" for n in SESSIONS}:
+        text = (pages / name).read_text(encoding="utf-8")
+        assert not re.search(r'src="(?!data:)', text)
+        assert {link.partition("#")[0] for link in re.findall(r'href="([^"]*)"', text)} <= names
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_a_session_has_six_to_twelve_slides_each_with_a_note(session, pages):
+    text = (pages / f"{session}-slides.html").read_text(encoding="utf-8")
+    notes = re.findall(r"(?s)<aside>(.*?)</aside>", text)
+    assert 6 <= len(notes) == text.count("<section>") <= 12 and all(note.strip() for note in notes)
+    assert "data:image/" in text and ".ipynb " not in re.sub("<code>.*?</code>", "", text)
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_the_students_page_has_each_question_and_no_answer(session, pages):
+    text = (pages / f"{session}-questions.html").read_text(encoding="utf-8")
+    assert text.count("<h3>") == len(questions(session))
+    assert "Answer" not in text and "&gt;&gt;&gt;" not in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_slide_fits_on_a_projector(scheme, pages, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    for session in SESSIONS:
+        page.goto((pages / f"{session}-slides.html").as_uri())
+        hidden = """part => [...document.querySelectorAll(part)].filter(
+            box => box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1
+        ).map(box => box.textContent)"""
+        assert page.evaluate(hidden, "section") == page.evaluate(hidden, "pre") == []
+    page.close()
+
+
+def test_slides_scroll_on_a_phone_and_turn_by_keys(pages, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((pages / "1-slides.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("scrollY") == 720
+    assert not page.is_visible("aside >> nth=0")
+    page.keyboard.press("n")
+    assert page.is_visible("aside >> nth=0")
+    page.close()
+
+
+def test_a_quotation_that_no_cell_has_is_an_error():
+    with pytest.raises(SystemExit, match="0 cells have 'nowhere'"):
+        build.quote("code", "01_scalar_engine.ipynb", "nowhere")
+    with pytest.raises(SystemExit, match="shows no picture"):
+        build.quote("a picture", "01_scalar_engine.ipynb", "class Value:")
