@@ -16,7 +16,7 @@ _LETTERS = {
 _SIGNS = {
     "cdot": "⋅", "cdots": "⋯", "dots": "…", "circ": "∘", "mapsto": "↦", "to": "→", "times": "×",
     "leftarrow": "←", "le": "≤", "approx": "≈", "in": "∈", "langle": "⟨", "rangle": "⟩",
-    "|": "‖", "-": "−", "{": "{", "}": "}",
+    "pm": "±", "|": "‖", "-": "−", "{": "{", "}": "}",
 }  # fmt: skip
 _FUNCTIONS = {"tanh", "sinh", "sin", "cos", "log", "exp", "max"}
 _LARGE = {"sum": "∑", "int": "∫"}
