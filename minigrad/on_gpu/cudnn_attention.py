@@ -17,6 +17,7 @@ from .cudnn_plans import Plan, described, installed, kept, new_graph
 
 WIDEST = 128  # features of a head, for which cuDNN has a backward on every GPU it knows
 _ALIGNED = 16  # bytes that cuDNN loads at once
+_ARGUMENTS = {"sdpa": ("q", "k", "v"), "sdpa_backward": ("q", "k", "v", "o", "dO", "stats")}
 
 
 def suits(q: Any, v: Any) -> bool:
@@ -33,48 +34,45 @@ def _in_four_axes(shape: tuple) -> tuple:
 
 
 def _readable(x: Any) -> Any:
-    """x in four axes, a view where cuDNN reads it as it lies."""
-    x = x.reshape(_in_four_axes(x.shape))
-    if is_contiguous(x):
-        fits = True
-    else:
-        apart = [step for n, step in zip(x.shape[:3], x.strides[:3], strict=True) if n > 1]
-        fits = x.strides[3] == x.dtype.itemsize
+    """x, or a contiguous copy of it where cuDNN cannot read it as it lies."""
+    fits = is_contiguous(x)
+    if not fits and x.ndim <= 4:  # a view in which only lines are apart, as those of one head
+        apart = [s for n, s in zip(x.shape[:-1], x.strides[:-1], strict=True) if n > 1]
+        fits = x.strides[-1] == x.dtype.itemsize
         fits = fits and all(step > 0 and step % _ALIGNED == 0 for step in apart)
     return x if fits and not x.data.ptr % _ALIGNED else x.copy(order="C")
 
 
-def _run(which: str, arrays: dict, made: list, is_causal: bool, scale: float) -> list | None:
+def _plan(cupy: Any, which: str, arrays: list, made: list, is_causal: bool, scale: float) -> Plan:
+    graph, options = new_graph(cupy, arrays[0].dtype), {}
+    given = {}
+    for name, x in zip(_ARGUMENTS[which], arrays, strict=True):
+        x = x.reshape(_in_four_axes(x.shape))
+        strides = [step // x.dtype.itemsize for step in x.strides]
+        given[name] = described(graph, name, x.shape, x.dtype, strides)
+    if is_causal:  # query i sees the keys 0 … i, and nothing to the right of the diagonal
+        options["diagonal_band_right_bound"] = 0
+    if which == "sdpa":
+        options["generate_stats"] = True
+    elif deterministic.required:  # else tiles add to dq by atomics
+        options["use_deterministic_algorithm"] = True
+    ys = getattr(graph, which)(**given, attn_scale=scale, **options)
+    results = [(y, _in_four_axes(shape), dt) for y, (shape, dt) in zip(ys, made, strict=True)]
+    return Plan(graph, list(given.values()), results, [])
+
+
+def _run(which: str, arrays: list, made: list, is_causal: bool, scale: float) -> list | None:
     """The results of cuDNN's operation `which` on arrays; None where it does not offer it.
 
     made  (shape, dtype) of the results
     """
-    cupy, dtype, ordered = array_module(arrays["q"]), arrays["q"].dtype, deterministic.required
-    arrays = {name: _readable(x) for name, x in arrays.items()}
-
-    def make() -> Plan:
-        graph, options = new_graph(cupy, dtype), {}
-        given = {
-            name: described(
-                graph, name, x.shape, x.dtype, [s // x.dtype.itemsize for s in x.strides]
-            )
-            for name, x in arrays.items()
-        }
-        if is_causal:  # query i sees the keys 0 … i, and nothing to the right of the diagonal
-            options["diagonal_band_right_bound"] = 0
-        if which == "sdpa":
-            options["generate_stats"] = True
-        elif ordered:  # else tiles add to dq by atomics
-            options["use_deterministic_algorithm"] = True
-        ys = getattr(graph, which)(**given, attn_scale=scale, **options)
-        results = [(y, _in_four_axes(shape), dt) for y, (shape, dt) in zip(ys, made, strict=True)]
-        return Plan(graph, list(given.values()), results, [])
-
-    forms = [(x.shape, x.strides) for x in arrays.values()]
-    plan = kept(cupy, (which, dtype, *forms, is_causal, scale, ordered), make)
+    cupy, arrays = array_module(arrays[0]), [_readable(x) for x in arrays]
+    forms = [(x.shape, x.strides) for x in arrays]
+    key = (which, arrays[0].dtype, *forms, is_causal, scale, deterministic.required)
+    plan = kept(cupy, key, lambda: _plan(cupy, which, arrays, made, is_causal, scale))
     if plan is None:
         return None
-    ys = plan(cupy, *arrays.values())
+    ys = plan(cupy, *arrays)
     return [shaped(y, shape) for y, (shape, _) in zip(ys, made, strict=True)]
 
 
@@ -85,13 +83,12 @@ def forward(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> list | Non
     """
     lead = q.shape[:-1]
     made = [((*lead, v.shape[-1]), q.dtype), ((*lead, 1), np.dtype(np.float32))]
-    return _run("sdpa", {"q": q, "k": k, "v": v}, made, is_causal, scale)
+    return _run("sdpa", [q, k, v], made, is_causal, scale)
 
 
 def gradients(
     a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, is_causal: bool, scale: float
 ) -> list | None:
     """[dq, dk, dv] from the cotangent a of o and the forward's results; None: not by cuDNN."""
-    arrays = {"q": q, "k": k, "v": v, "o": o, "dO": a, "stats": lse}
     made = [(x.shape, x.dtype) for x in (q, k, v)]
-    return _run("sdpa_backward", arrays, made, is_causal, scale)
+    return _run("sdpa_backward", [q, k, v, o, a, lse], made, is_causal, scale)
