@@ -10,7 +10,7 @@ from ...engine.errors import describe
 from ...engine.registry import op
 from ...tensor_api.composite import composite
 from ...tensor_api.tensor import Tensor
-from ..axes import array_like
+from ..axes import array_like, module_of
 from .composed import plainly
 from .drops import attention_seeds
 from .primitives import attention
@@ -38,8 +38,8 @@ def scaled_dot_product_attention(
     is_causal   query i takes the keys 0 … i; not together with attn_mask
     scale       1/√E when left out; a tensor has a gradient
     block_size  queries and keys in a block of the form that never holds all scores. Left out, that
-                form is taken where there would be more than 4 million scores. Both forms drop the
-                same weights
+                form is taken where there would be more than 4 million scores, and on a GPU, which
+                has kernels for it, without dropout. Both forms drop the same weights
     enable_gqa  k and v may have fewer heads (axis −3) than q, which queries share in groups: head i
                 of q meets head i // (q's heads / k's heads)
 
@@ -66,6 +66,7 @@ def scaled_dot_product_attention(
     q, k, v = _of_one_dtype(q, k, v, mask)
     factor = max(q.shape[-1], 1) ** -0.5 if scale is None else float(scale)
     in_blocks = block_size is not None or prod(scores) > MOST_SCORES
+    in_blocks = in_blocks or not dropout_p and module_of(q) is not np
     if in_blocks or dropout_p:
         q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
     seeds = attention_seeds(q, k, v) if dropout_p else None
