@@ -21,7 +21,7 @@ def load_digits(path: str | Path | None = None) -> ArrayDataset:
 
 
 def load_text(path: str | Path | None = None) -> str:
-    """Shakespeare's Hamlet, Macbeth, Othello and King Lear: 583,820 characters, 70 different ones
+    """Shakespeare's Hamlet, Macbeth, Othello and King Lear: 583,820 characters, 70 of them distinct
 
     In the public domain. `path` names another text file, in UTF-8, compressed if it ends in .xz.
     """

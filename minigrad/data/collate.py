@@ -15,8 +15,8 @@ def stacked(rows: list) -> Any:
     their parts, texts in a list.
 
     ValueError where the shapes of arrays differ: pad them, or give a collate_fn. TypeError where
-    only some rows are text, which NumPy would make of the others too, and for None or an object,
-    of which it would make an array that nothing can be computed with.
+    only some rows are text: NumPy would make text of the others too. TypeError also for None or an
+    object: NumPy's array of it is of no use in computations.
     """
     first = rows[0]
     texts = [isinstance(row, str | bytes) for row in rows]
@@ -54,7 +54,7 @@ def stacked(rows: list) -> Any:
 
 
 def as_tensors(batch: Any) -> Any:
-    """The arrays of a batch as tensors, whatever holds them."""
+    """The arrays of a batch as tensors, in any container."""
     if isinstance(batch, np.ndarray):
         return as_tensor(batch) if batch.dtype.kind not in "OUS" else batch
     if isinstance(batch, Mapping):

@@ -20,7 +20,7 @@ from .workers import Crew, default_context, fetched
 
 # once a DataLoader is made
 _FIXED = ("dataset", "batch_size", "drop_last", "sampler", "batch_sampler")
-_MOST_WORKERS = 1 << 15  # processes that Linux has, unless it is told otherwise
+_MOST_WORKERS = 1 << 15  # processes that Linux has, unless told otherwise
 
 
 class DataLoader(Checked):
@@ -40,17 +40,17 @@ class DataLoader(Checked):
     worker_init_fn           called with its number in each worker as it starts
     pin_memory, pin_memory_device, persistent_workers, in_order
                              PyTorch's, taken and without effect: batches come in ordinary memory of
-                             the host and always in order, and each pass has workers of its own
+                             the host and always in order, and each pass starts its workers
 
-    What says which rows come in which order is fixed: to change it, make another loader.
+    The choice of rows and their order is fixed: to change it, make another loader.
 
     The order of batches depends on the seed (mg.manual_seed, or `generator`) alone. So do random
-    numbers: what the data set draws for row i from np.random, Python's random or mg.rand depends on
-    the seed, the pass and i, not on workers, batches and other rows; what collate_fn draws, on the
-    number of the batch. For row n of a stream it depends on n and the number of the worker (0
-    where there are none). The generators of the program itself are not touched by it; `from random
-    import random` and generators of the data set's own are not reached by it. Where no order is
-    drawn, a pass takes one number from the generator, unless it only takes rows of arrays.
+    numbers. A data set's draws for row i from np.random, Python's random or mg.rand depend on the
+    seed, the pass and i, not on workers, batches and other rows. The draws of collate_fn depend on
+    the number of the batch. For row n of a stream it depends on n and the number of the worker (0
+    where there are none). The generators of the program itself stay untouched. The seed does not
+    reach `from random import random` and a data set's own generators. Where no order is drawn, a
+    pass takes one number from the generator, unless it only takes rows of arrays.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DataLoader(Checked):
         return getattr(self.batch_sampler, "sampler", self.batch_sampler)
 
     def _order(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> Any:
-        """What gives the indices of each batch; None for a stream."""
+        """The sampler of the indices of each batch; None for a stream."""
         if self.streaming:
             if shuffle or sampler is not None or batch_sampler is not None:
                 raise ValueError(
@@ -260,7 +260,7 @@ class _End:
 class _FetchNext:
     """fetch(dataset, None, n): the next rows of a stream, collated; _End after the last.
 
-    It remembers its place, so each worker has one of its own.
+    It remembers its place, so each worker has another one.
     """
 
     seed: int  # of the pass

@@ -1,14 +1,14 @@
 """A row's own random numbers: those of np.random, of random and of mg, from a key alone.
 
 Inside `numbers_of(seed, ROW, i)` the functions of np.random and random, and mg's generator, draw
-from generators that are seeded from these three numbers, at the first draw. The process's own are
-where they were, for this thread afterwards and for other threads meanwhile.
+from other generators. These three numbers seed them at the first draw. The process's own generators
+keep their state, for this thread afterwards and for other threads at once.
 
-np.random and random each have one generator for the whole process. While somebody makes rows
-(`shared`), each draw first turns it to the state of the thread that draws. NumPy's says when: it
-takes the lock of its bit generator before each draw. Those of random are called through a function
-that is put in their place, in the module and in the instance that its functions belong to; only
-`from random import random`, `getrandbits` or `gauss` in a program leads past it.
+np.random and random each have one generator for the whole process. While a thread makes rows
+(`shared`), each draw first sets it to the state of the drawing thread. NumPy's says when: it takes
+the lock of its bit generator before each draw. A function replaces each of random's, in the module
+and in the instance that its functions belong to. Only `from random import random`, `getrandbits` or
+`gauss` in a program bypasses it.
 """
 
 import ctypes
@@ -247,7 +247,7 @@ class _OfNumPy(_Shared):
 class _Turned(np.random.MT19937):
     """An MT19937 that is turned to the thread that draws: RandomState takes `lock` before it does.
 
-    What it does without, in some versions of NumPy, is to look at the state and to set a seed.
+    In some versions of NumPy it cannot read the state or set a seed.
     """
 
     lock: Any = property(lambda self: of_numpy)  # type: ignore[assignment]
@@ -344,7 +344,7 @@ def _ends(maker: Any) -> None:
 
 
 class shared:
-    """Inside, somebody in this process makes rows."""
+    """Inside, this process makes rows."""
 
     def __enter__(self) -> None:
         _begins(self)

@@ -27,7 +27,7 @@ def _require_count(owner: str, num_samples: Any) -> None:
 
 
 class Sampler(WithClassContext):
-    """Base of samplers of one's own, for a common type: what they need is `__iter__`.
+    """Base of users' samplers, for a common type: they need only `__iter__`.
 
     A DataLoader knows its length where its sampler has `__len__`.
     """

@@ -1,8 +1,8 @@
 """Workers of a DataLoader: threads or processes that fetch batches ahead of their use.
 
-Batch i belongs to worker i mod n, and each worker does its batches in order: so which worker does
-what, and the order of the results, never depend on how fast they are. Every row has random numbers
-of its own (randomness.py), so random augmentation does not depend on the workers either.
+Batch i belongs to worker i mod n, and each worker does its batches in order. So neither the
+division of work nor the order of results depends on the workers' speed. Random numbers belong to
+rows (randomness.py), so random augmentation does not depend on the workers either.
 """
 
 import copy
@@ -25,7 +25,7 @@ import numpy as np
 from ..backends.leaving import contextmanager, ended_by
 from . import randomness
 
-_here = threading.local()  # .worker: what this thread or process works for
+_here = threading.local()  # .worker: the worker of this thread or process
 
 
 @dataclass
@@ -53,7 +53,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _Worker:
-    """What one worker holds: the data set, how to fetch a batch, and its place."""
+    """The state of one worker: the data set, how to fetch a batch, and its place."""
 
     def __init__(self, info: WorkerInfo, fetch: Any, process: bool, init_fn: Any):
         self.info = info
@@ -63,7 +63,7 @@ class _Worker:
         self.init_fn = init_fn
 
     def run(self, batch: int, task: Any) -> Any:
-        if self.init_fn is not None:  # here, with the first batch, so that its errors are raised
+        if self.init_fn is not None:  # here, with the first batch: its errors are then raised
             init_fn, self.init_fn = self.init_fn, None
             with randomness.numbers_of(self.info.seed, randomness.START, self.info.id):
                 init_fn(self.info.id)
@@ -90,7 +90,7 @@ def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable |
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed has nobody to wait for, and would wait for ever."""
+    """A worker whose parent was killed would wait for ever."""
     from multiprocessing import connection, parent_process
 
     parent = parent_process()
@@ -101,8 +101,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def ctrl_c_held_back() -> Iterator[None]:
-    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork, and the
-    start of a thread fails at it with an error of its own.
+    """Ctrl-C waits until the end: Python drops an exception in the callbacks of a fork; it makes
+    the start of a thread fail with another error.
     """
     before, came = signal.getsignal(signal.SIGINT), []
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -156,7 +156,7 @@ def _wait_at_exit() -> None:
     It would wait anyway, but Python before 3.13 first writes to the pipe that the manager of such
     a process closes at that moment: "OSError: Bad file descriptor" at the end of a good program.
     """
-    register = getattr(threading, "_register_atexit", None)  # what is registered last runs first
+    register = getattr(threading, "_register_atexit", None)  # the last one registered runs first
     if register is not None:
         register(lambda: [manager.join() for manager in list(_ending)])
 

@@ -77,7 +77,7 @@ class Plan:
         return found
 
     def apply_rules(self, values: tuple) -> list:
-        """The contributions of the rules for (g, *saved), one per needed input."""
+        """What the rules return for (g, *saved), one contribution per needed input."""
         return self.vjp(values[0], values[1:])
 
     def slots_of(self, node: Node) -> list[int]:

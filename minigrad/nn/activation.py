@@ -185,7 +185,7 @@ class Softplus(_Activation):
 
 
 class Threshold(Module):
-    """x where x > threshold, else value; a NaN stays, so that it is seen"""
+    """x where x > threshold, else value; a NaN stays visible"""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         self.threshold = threshold

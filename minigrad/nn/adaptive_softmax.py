@@ -25,8 +25,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """log p(target | x) over n_classes, ordered from the most frequent to the rarest
 
     p(t) = softmax(head x)_t for t < cutoffs[0], else p(cluster of t) softmax(tail x)_t: the head
-    has one more entry for each cluster of rare classes cutoffs[i] ≤ t < cutoffs[i + 1], whose own
-    softmax is computed only where a target asks for it, from x projected to in_features //
+    has one more entry for each cluster of rare classes cutoffs[i] ≤ t < cutoffs[i + 1]. The softmax
+    of a cluster is computed only if a target needs it, from x projected to in_features //
     div_value^(i + 1) features. Names, initial values and results are PyTorch's.
     """
 
@@ -76,7 +76,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"{classes.max()}"
             )
         rows = x if x.ndim == 2 else op.expand_dims(x, axis=0)
-        if isinstance(own, Tensor):  # vmap: each example has clusters of its own, so all are taken
+        if isinstance(own, Tensor):  # vmap: examples differ in their clusters, so all are taken
             named = op.reshape(own, shape=(-1, 1))
             y = op.take_along_axis(self.log_prob(rows), named, axis=1)[:, 0]
             return self._result(x, y)

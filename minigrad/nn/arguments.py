@@ -43,7 +43,7 @@ def check_arguments(kind: type, args: tuple, kwargs: Mapping[str, Any]) -> None:
 
 @cached("signatures of layers", max_entries=1024)
 def _signature_of(init: Any) -> inspect.Signature | None:
-    """What an __init__ takes, with self; None for one that Python cannot tell it of.
+    """The signature of an __init__, with self; None where Python knows none.
 
     To read a signature takes longer than to make most layers.
     """

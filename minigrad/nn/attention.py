@@ -24,8 +24,8 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """softmax(q kᵀ/√d + mask) v in num_heads subspaces of size d, joined by a linear layer.
 
-    query (L, N, E), key (S, N, kdim) and value (S, N, vdim), or with N in front of L and S with
-    batch_first=True, or without N; kdim and vdim are E unless given. add_bias_kv: one more key and
+    query (L, N, E), key (S, N, kdim) and value (S, N, vdim). With batch_first=True N comes first;
+    without a batch it is left out. kdim and vdim are E unless given. add_bias_kv: one more key and
     value, learned; add_zero_attn: one more, of zeros. Vaswani et al., Attention is all you need,
     2017.
     """
@@ -96,14 +96,14 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """(y, weights): y in query's shape; weights (N, L, S), the mean over the heads, or None.
 
-        Both have the dtype of the layer and its inputs, whatever that of a mask.
+        Both have the dtype of the layer and its inputs, for a mask of any dtype.
 
         key_padding_mask (N, S) and attn_mask (L, S) or (N·num_heads, L, S): boolean, True for keys
         that are ignored (the reverse of scaled_dot_product_attention's), or added to the scores.
-        They do not cover the keys that add_bias_kv and add_zero_attn append to the S given, which
-        are never masked. need_weights=False is faster and holds no matrix of scores where
-        that would be large; the weights returned are those after dropout. is_causal: query i takes
-        the keys 0 … i; it needs no attn_mask, and is one mask more beside one.
+        add_bias_kv and add_zero_attn append keys to the S given; masks do not cover these.
+        need_weights=False is faster, and keeps no large matrix of scores. The returned weights are
+        those after dropout. is_causal: query i takes the keys 0 … i, without an attn_mask or in
+        addition to one.
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1

@@ -129,7 +129,7 @@ class _List(Module):
 
 
 def _numbered(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Entries by their names; their places stand for numbers and for no name."""
+    """Entries by their names; a number, or no name, means the position."""
     return {name if name and not name.isdigit() else str(i): x for i, (name, x) in enumerate(items)}
 
 
@@ -137,7 +137,7 @@ class Sequential(_List):
     """Modules in a row: each takes the result of the one before. Indexed, sliced, iterated over.
 
     Sequential(a, b, c), or Sequential({"conv": a, "act": b}) to name them. In a slice the modules
-    keep their names, numbers too, so that they take the states that they had.
+    keep their names, numbers too: their saved states still load.
     """
 
     def __init__(self, *modules: Any):
@@ -198,7 +198,7 @@ class _Uncalled(Module):
 
 
 class ModuleList(_Uncalled, _List):
-    """A list of modules that are found, trained and saved; it has no forward of its own."""
+    """A list of modules that are found, trained and saved; it has no forward."""
 
 
 class ParameterList(_List):
@@ -290,14 +290,14 @@ class _Dict(Module):
 
 
 class ModuleDict(_Uncalled, _Dict):
-    """A dictionary of modules that are found, trained and saved; it has no forward of its own."""
+    """A dictionary of modules that are found, trained and saved; it has no forward."""
 
 
 class ParameterDict(_Dict):
     """A dictionary of parameters; arrays and tensors that are set become parameters.
 
-    Entries of a plain dictionary are taken in the order of their keys, those of an OrderedDict, a
-    ParameterDict or of pairs in their own, as in PyTorch: saved states of optimizers go by it.
+    Entries of a plain dictionary are sorted by their keys; an OrderedDict, a ParameterDict and
+    pairs keep their order. PyTorch does the same, and saved states of optimizers depend on it.
     """
 
     kind = Parameter

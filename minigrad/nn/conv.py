@@ -25,7 +25,7 @@ def as_tuple(value: Sizes, dims: int) -> tuple[int, ...]:
 
 
 class _Conv(Module):
-    """What the convolutions share; `dims` is the number of spatial axes."""
+    """Base of the convolutions; `dims` is the number of spatial axes."""
 
     dims = 0
     transposed = False

@@ -1,8 +1,8 @@
 """Attributes of a module that are computed from its other tensors whenever they are read.
 
-A computed attribute is a property, and properties belong to classes: the module becomes one of a
-class made for the purpose, which derives from its own, has the same name and the properties
-besides. Other modules of the class are left alone; copies and pickles are of that class too.
+A computed attribute is a property, and properties belong to classes. So the module's class is
+replaced by a subclass of the same name that has the properties. Other modules of the class are left
+alone; copies and pickles are of that class too.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Derivation:
 
 
 class _Values(Local):
-    """What has been computed inside `cached()`, by module, name and whether it is recorded."""
+    """The values computed inside `cached()`, by module, name and whether they are recorded."""
 
     blocks: tuple = ()  # those that this thread is in
     found: dict[tuple[int, str, bool], Any]
@@ -45,7 +45,7 @@ _values = _Values()
 def cached() -> Iterator[None]:
     """Compute each attribute once in the block, however often it is read; in this thread.
 
-    What changes its tensors meanwhile is not seen before the end of the block.
+    Changes of its tensors within the block show only after its end.
     """
     mine = object()
 
@@ -83,7 +83,7 @@ def underive(module: Module, name: str) -> None:
 
 
 def _forget(module: Module, name: str) -> None:
-    """What has been computed of this name inside `cached()`, with or without a history."""
+    """The value of this name computed inside `cached()`, with or without a history."""
     if _values.blocks:
         for recorded in (False, True):
             _values.found.pop((id(module), name, recorded), None)
@@ -119,7 +119,7 @@ def _property(name: str) -> property:
             return rule(module)
         key = id(module), name, state.recording
         if key not in _values.found:
-            _values.found[key] = rule(module), module  # held, so that its id stays its own
+            _values.found[key] = rule(module), module  # held: no other object may get its id
         return _values.found[key][0]
 
     def write(module: Any, value: Any) -> None:

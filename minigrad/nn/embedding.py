@@ -131,9 +131,9 @@ class _Table(Module):
 class Embedding(_Table):
     """y = weight[indices] ;  indices integers of any shape, y (*indices.shape, embedding_dim)
 
-    The row padding_idx gets no gradient. max_norm: rows in use are first cut to this norm, in
-    place. scale_grad_by_freq: a row's gradient is divided by how often the indices have it.
-    sparse= is taken and has no effect: the table's gradient is dense, the numbers are the same.
+    The row padding_idx gets no gradient. With max_norm rows in use are first cut to this norm, in
+    place. With scale_grad_by_freq a row's gradient is divided by its count in the indices. sparse=
+    has no effect: the table's gradient is dense, with the same numbers.
     """
 
     def __init__(
@@ -164,12 +164,12 @@ class Embedding(_Table):
 class EmbeddingBag(_Table):
     """The sum, mean or largest value of the rows in each bag ;  y (bags, embedding_dim)
 
-    indices (bags, n), or (total,) with offsets (bags,), where each bag starts; with
-    include_last_offset offsets (bags + 1,), the last being where the last bag ends, in every mode
-    (PyTorch 2.13 lets it run to the end of the indices in some). An empty bag gives zeros.
-    per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of padding_idx are
-    left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding; PyTorch 2.13
-    divides by the counts of other rows here where indices are not sorted, on the CPU.
+    indices (bags, n), or (total,) with offsets (bags,), where each bag starts. With
+    include_last_offset offsets are (bags + 1,), and the last one ends the last bag. PyTorch 2.13
+    ignores that end in some modes. An empty bag gives zeros. per_sample_weights, of indices' shape,
+    scale the rows with mode="sum". Rows of padding_idx are left out. scale_grad_by_freq (not for
+    mode="max") and sparse are as in Embedding. On the CPU, PyTorch 2.13 divides by the counts of
+    other rows if indices are not sorted.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class EmbeddingBag(_Table):
         self.renormalise(indices)
         rows = self._bags(indices, offsets)
         flat = constant_of_each(indices).reshape(-1)
-        # bag i's rows side by side, filled up with a row that stands for nothing
+        # bag i's rows side by side, filled up with an empty row
         kept, places = rows >= 0, np.maximum(rows, 0)
         taken = flat[places] if flat.size else np.zeros_like(places)
         if self.padding_idx is not None:

@@ -182,8 +182,8 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 
 def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x longer at the ends of its last axes: pad is (left, right) of the last, then of the one
-    before it, and so on; a negative number cuts off. mode: constant, reflect, replicate or
+    """x padded at the ends of its last axes. pad is (left, right) of the last axis, then of the one
+    before it, and so on. A negative number cuts off. mode: constant, reflect, replicate or
     circular.
     """
     if mode not in _PAD_MODES:
@@ -231,7 +231,7 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Tensor:
 
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where x > threshold, else value; a NaN stays, so that it is seen"""
+    """x where x > threshold, else value; a NaN stays visible"""
     return activation.Threshold(threshold, value)(array_like(x))
 
 

@@ -1,8 +1,8 @@
 """Hooks of modules: functions called before and after a forward, and around a backward.
 
 A full backward hook needs to know when the gradients of a module's inputs and results are there.
-So while a module has one, its tensors pass through two identities, one in front of the forward and
-one behind it, and the hooks sit on the nodes of these (modes/hooks.py).
+So while a module has one, its tensors pass through two identities, one before the forward and one
+after it. The hooks belong to the nodes of these (modes/hooks.py).
 """
 
 import warnings
@@ -22,8 +22,8 @@ from ..tensor_api.tensor import Tensor
 class Hook:
     """One function and when it is called; remove() takes it away, as does the end of a `with`.
 
-    owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run. It
-    is known weakly, so that its arrays are freed as soon as it is dropped, as without hooks.
+    owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run.
+    The reference is weak: its arrays are freed as soon as it is dropped, as without hooks.
     """
 
     is_entered = False
@@ -97,9 +97,9 @@ class ModuleHooks:
     ) -> Hook:
         """hook(module, args, result) after forward; it may return another result.
 
-        With with_kwargs=True: hook(module, args, kwargs, result). With always_call=True it is
-        called after a forward that has raised too, with the result None; an error of its own is a
-        warning then.
+        With with_kwargs=True: hook(module, args, kwargs, result). With always_call=True it is also
+        called after a forward that raised, with the result None. An error in the hook is then a
+        warning.
         """
         return self._add("forward", hook, prepend, with_kwargs, always_call)
 
@@ -137,8 +137,8 @@ class ModuleHooks:
         """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
         error_msgs) before load_state_dict, of this module or one above it.
 
-        state_dict is a shallow copy of what was given, in which it may rename and add paths; what
-        it adds to the lists counts as found.
+        state_dict is a shallow copy of the given one, in which it may rename and add paths. Entries
+        that it adds to the lists count as found.
         """
         return self._add("load_state_dict_pre", hook)
 

@@ -1,7 +1,7 @@
 """Initial values for parameters, in place, drawn from the library's generator (mg.manual_seed).
 
 fan_in is the number of inputs that one output sums over, fan_out the number of outputs that one
-input reaches: for a weight (out, in, *kernel), in·|kernel| and out·|kernel|.
+input reaches. For a weight (out, in, *kernel) they are in·|kernel| and out·|kernel|.
 
 Inside vmap its `randomness` says whether the examples share a draw, as of every random op.
 """
@@ -50,7 +50,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fills(fn: Callable) -> Callable:
-    """Decorator: a layer, or None, in the place of the tensor is told what to pass."""
+    """Decorator: for a layer or None instead of a tensor the error says what to pass."""
 
     @wraps(fn)
     def filled(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -95,8 +95,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 
 def _last_below(b: float, dtype: Any) -> float:
-    """The largest number of a floating dtype below b, to which what is drawn just below b would
-    round: of the numbers just below 1 every 4000th is 1 in float16."""
+    """The largest number of a floating dtype below b. A draw just below b would round to b: of the
+    numbers just below 1 every 4000th is 1 in float16."""
     dtype = np.empty(0, dtype).real.dtype
     if not is_floating(dtype):
         return b

@@ -1,7 +1,7 @@
 """PyTorch's `inplace=` of activations and dropout: accepted, and without effect.
 
-There it asks for x's memory to be used again. Here a result never takes the place of a value that
-a backward may still need: x stays as it is, and the result is the same number for number.
+There it asks for x's memory to be used again. Here a result never overwrites a value that a
+backward may still need. x stays as it is, and the result has the same numbers.
 """
 
 import inspect

@@ -6,10 +6,10 @@
     >>> model(mg.ones(2, 1, 6, 6)).shape  # now these are a Conv2d and a Linear
     (2, 10)
 
-Arguments are those of the layer without the first one. What it becomes by its first input a lazy
-module also becomes by load_state_dict, from the shapes in the state. Until then it has one
-UninitializedParameter, any use of which is an error: an optimizer and state_dict come after, `to`
-may come before. A norm that has no arrays (affine and track_running_stats False) has none.
+Arguments are those of the layer without the first one. A lazy module takes its shapes from its
+first input, or from the state in load_state_dict. Until then it has one UninitializedParameter, any
+use of which is an error: an optimizer and state_dict come after, `to` may come before. A norm that
+has no arrays (affine and track_running_stats False) has none.
 """
 
 import inspect

@@ -27,7 +27,7 @@ def draw_evenly(fan_in: int, *parameters: Any) -> None:
 
 
 class Identity(Module):
-    """x itself; any arguments are accepted, so that it can replace another layer."""
+    """x itself; it accepts any arguments, and so can replace another layer."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         pass

@@ -121,9 +121,9 @@ class LinearCrossEntropyLoss(_Loss):
 
     x (n, in_features), or (in_features,) for one sample; target class indices (n,), or
     probabilities (n, num_classes), for which the logits are made as a whole. The map is `linear`.
-    out_features (d₁, …): a distribution over the classes for each of so many places, targets
-    (n, d₁, …); linear.weight is (num_classes · d₁ ⋯, in_features). weight, ignore_index (None for
-    −100) and label_smoothing as in CrossEntropyLoss; options have no effect.
+    out_features (d₁, …) asks for a distribution over the classes at each of these positions.
+    Targets are (n, d₁, …), and linear.weight is (num_classes · d₁ ⋯, in_features). weight,
+    ignore_index (None for −100) and label_smoothing as in CrossEntropyLoss; options have no effect.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class BCELoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of sigmoid(x), without overflow; pos_weight scales the term of the ones"""
+    """BCELoss of sigmoid(x), without overflow; pos_weight scales the term of the targets 1"""
 
     function = "bce_with_logits"
 

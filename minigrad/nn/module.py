@@ -32,8 +32,8 @@ class Module(ModuleHooks, ModuleState):
 
     Attributes that are parameters or modules are found by themselves. A module inside a plain list
     is refused: use nn.Sequential or nn.ModuleList. While a listener (profile, graph dump) is on,
-    calling a module opens a scope with its attribute's name, the outermost one with its class's;
-    a ModuleList or ModuleDict is not called, and its entries have scopes such as "layers.0".
+    calling a module opens a scope with its attribute's name; the outermost one has its class's
+    name. A ModuleList or ModuleDict is not called, and its entries have scopes such as "layers.0".
     """
 
     __signature__ = SignatureOfInit()
@@ -54,7 +54,7 @@ class Module(ModuleHooks, ModuleState):
         return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses define it."""
+        """The computation of the module; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, x)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -205,7 +205,7 @@ class Module(ModuleHooks, ModuleState):
         return self._named_below(held, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """What an optimizer takes: optim.SGD(model.parameters())."""
+        """The parameters, for an optimizer: optim.SGD(model.parameters())."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(
@@ -344,7 +344,7 @@ class Module(ModuleHooks, ModuleState):
         return self
 
     def to_empty(self, *, device: str | None, recurse: bool = True) -> "Module":
-        """Move to a device without the values: what the parameters hold then is arbitrary."""
+        """Move to a device without the values: the parameters are arbitrary then."""
         tensors = [*self.parameters(recurse), *self.buffers(recurse)]
         move(type(self).__name__, tensors, device, None)
         return self
@@ -360,7 +360,7 @@ class Module(ModuleHooks, ModuleState):
     # -- looks -------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What stands between the brackets in repr: `in_features=64, out_features=10`."""
+        """The text between the brackets in repr: `in_features=64, out_features=10`."""
         return ""
 
     def summary(self, *inputs: Any) -> str:

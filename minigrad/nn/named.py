@@ -1,4 +1,4 @@
-"""Arguments by PyTorch's names, F.linear(input=x, weight=w) and layer(input=x), beside our own."""
+"""Arguments by PyTorch's names, F.linear(input=x, weight=w) and layer(input=x), as by our own."""
 
 from collections.abc import Collection
 from functools import wraps
@@ -39,8 +39,8 @@ def keywords_of_layer(forward: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -> str:
-    """What to say where layer(*args, **kwargs) failed, if not the error itself: a keyword that it
-    does not have, or an argument that is None, text or a module. "": the error says it.
+    """The message where layer(*args, **kwargs) failed for an unknown keyword, or for an argument
+    that is None, text or a module. "" otherwise: the error itself is shown.
     """
     forward, kind = layer.forward, type(layer).__name__
     if isinstance(error, TypeError):
@@ -63,8 +63,8 @@ def refusal(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -
 
 
 def of_layer(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) -> Exception:
-    """What to raise where layer(*args, **kwargs) failed: the error, with this call as its context,
-    unless the module is somebody else's or passes on what it is given.
+    """The error to raise where layer(*args, **kwargs) failed. It has this call as its context,
+    unless the module is a user's or passes its arguments on.
     """
     if said := refusal(layer, error, args, kwargs):
         in_context = TypeError(said)
@@ -78,7 +78,7 @@ def of_layer(layer: Any, error: Exception, args: tuple, kwargs: dict[str, Any]) 
 
 
 def is_of_library(forward: Any) -> bool:
-    """Whether a method was written here, and not in a subclass of somebody else's."""
+    """Whether a method was written here, and not in a user's subclass."""
     return (getattr(forward, "__module__", None) or "").startswith(_HERE)
 
 
@@ -114,7 +114,7 @@ def by_pytorchs_names(fn: Any, name: str) -> Any:
 
 
 def _without_old_words(own: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
-    """What came before `reduction` in PyTorch, as that; what has no effect here goes."""
+    """PyTorch's options before `reduction`, as reduction; options without effect are dropped."""
     if "reduction" in own and not _BEFORE_REDUCTION.isdisjoint(given):
         mean, reduce = given.pop("size_average", None), given.pop("reduce", None)
         if not mean is reduce is None:

@@ -119,7 +119,7 @@ class _ChannelNorm(_Scaled):
 
 class _BatchNorm(_ChannelNorm):
     def _momentum(self) -> float:
-        """The weight of this batch; momentum=None: 1/n, so that the statistics are averages."""
+        """The weight of this batch; momentum=None: 1/n, which makes the statistics averages."""
         if self.num_batches_tracked is not None and self.training and not is_recomputing():
             count = raw(self.num_batches_tracked)  # under vmap those of all examples
             count[...] += 1

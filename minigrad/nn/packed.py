@@ -1,7 +1,8 @@
 """Sequences of several lengths in one batch: padded, packed, and back. Names are PyTorch's.
 
-A packed batch holds the steps of all sequences without the padding, step by step: first the first
-step of every sequence, longest first, then the second of those that have one, and so on.
+A packed batch holds the steps of all sequences without the padding, step by step. The first step of
+every sequence comes first, longest sequence first; then the second of those that have one, and so
+on.
 """
 
 from collections.abc import Iterable

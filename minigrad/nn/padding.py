@@ -27,7 +27,7 @@ def padded(owner: str, x: Tensor, padding: Sequence[int], mode: str, value: floa
     shorter = lambda x: _cut(owner, x, padding, [(min(a, 0), min(b, 0)) for a, b in pairs])
     if min(padding, default=0) >= 0:
         return longer(x)
-    if mode in ("edge", "reflect"):  # what is cut off at one end is still seen from the other
+    if mode in ("edge", "reflect"):  # an element cut off at one end can still pad the other
         return shorter(longer(x))
     return longer(shorter(x))
 

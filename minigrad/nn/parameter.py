@@ -13,11 +13,11 @@ from ..tensor_api.tensor import Tensor
 class Parameter(Tensor):
     """A leaf that requires a gradient and that modules find among their attributes.
 
-    Only such attributes are trained and saved: a plain tensor with requires_grad=True is not, nor
-    are parameters in a list or a dictionary (nn.ParameterList and nn.ParameterDict hold some).
-    It shares the memory of `data`, a tensor or an array. `name` is its path in the outermost
-    module it belongs to ("features.0.weight"): what graphs and profiles show. Ops on parameters
-    give plain tensors.
+    Only such attributes are trained and saved. A plain tensor with requires_grad=True is not, nor
+    are parameters in a list or a dictionary; use nn.ParameterList or nn.ParameterDict. It shares
+    the memory of `data`, a tensor or an array. `name` is its path in the outermost module it
+    belongs to ("features.0.weight"): graphs and profiles show it. Ops on parameters give plain
+    tensors.
     """
 
     is_parameter = True
@@ -76,7 +76,7 @@ class UninitializedParameter(Parameter):
         self._learned = bool(wanted)
 
     def error(self, user: str = "") -> ValueError:
-        """What tells a user, of this name, that there are no values yet."""
+        """The function that tells a user, of this name, that there are no values yet."""
         return ValueError(
             f"{user}{': ' * bool(user)}the parameters of {self.owner} ({self.name!r}) have no "
             "values before its first input, which gives them their shapes; call the model on one "

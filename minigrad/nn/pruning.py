@@ -37,9 +37,9 @@ class BasePruningMethod(Derivation):
 
         EveryOther.apply(layer, "bias")
 
-    PRUNING_TYPE says what compute_mask is given of a tensor that is pruned already: "unstructured"
-    its elements that are left, in a row; "structured" the slices along `dim` in which some are;
-    "global" all of it.
+    PRUNING_TYPE names the part of an already pruned tensor that compute_mask is given.
+    "unstructured" means the elements that are left, in a row; "structured" the slices along `dim`
+    in which some are; "global" all of it.
     """
 
     PRUNING_TYPE = "unstructured"
@@ -53,7 +53,7 @@ class BasePruningMethod(Derivation):
         return self.apply_mask(module)
 
     def apply_mask(self, module: Module) -> Tensor:
-        """What is learned times the mask."""
+        """The learned tensor times the mask."""
         original, mask = (getattr(module, self._tensor_name + end) for end in self.made)
         return original * mask
 
@@ -63,7 +63,7 @@ class BasePruningMethod(Derivation):
     ) -> "BasePruningMethod":
         """Prune module.<name> by cls(*args, **kwargs); returns what prunes it now.
 
-        importance_scores, of its shape, stand in for its values when it is chosen what goes.
+        importance_scores, of its shape, replace its values in the choice of what to prune.
         """
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
@@ -177,7 +177,7 @@ def _left(method: Any, mask: Any) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing; what is pruned by hand then has its names."""
+    """Prunes nothing; it gives the names to a module that is pruned by hand."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask

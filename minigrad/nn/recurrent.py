@@ -22,9 +22,9 @@ State = tuple[Tensor, ...]
 
 # -- one step ----------------------------------------------------------------------------------
 #
-# A step takes a = W_ih x + b_ih and r = W_hh h + b_hh, the parts of the gates that come from the
-# input and from the state, and the state before it. It returns the next state, whose first tensor
-# is the output.
+# A step takes the parts of the gates from the input, a = W_ih x + b_ih, and from the state, r =
+# W_hh h + b_hh. It also takes the state before it. It returns the next state, whose first tensor is
+# the output.
 
 
 def rnn_tanh(a: Tensor, r: Tensor, state: State) -> State:
@@ -65,9 +65,9 @@ def scan(
 ) -> tuple[Tensor, State]:
     """Outputs (T, N, H) and the last state, of x (T, N, input) from a first state.
 
-    weights are (W_ih, W_hh, b_ih, b_hh), and W_hr where the output is projected. live (T, N, 1),
-    boolean: where it is False the state stays and the output is 0. reverse runs from the last step
-    to the first.
+    weights are (W_ih, W_hh, b_ih, b_hh), and W_hr where the output is projected. live (T, N, 1) is
+    boolean: where it is False the state stays and the output is 0. With reverse the steps run from
+    the last to the first.
     """
     w_ih, w_hh, b_ih, b_hh, *w_hr = weights
     if not w_hr:
@@ -188,9 +188,9 @@ class _Recurrent(Module):
         """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
 
         The state is h (layers · directions, N, hidden), for LSTM a pair (h, c), with proj_size
-        instead of hidden for h; zeros if left out. lengths (N,): sequence n has that many steps;
-        later outputs are 0, the state is that of its last step, and the reverse direction starts
-        there. x may be a PackedSequence, which says its own lengths; so are the outputs then.
+        instead of hidden for h; zeros if left out. With lengths (N,) sequence n has that many
+        steps. Later outputs are 0, the state is that of its last step, and the reverse direction
+        starts there. If x is a PackedSequence, which has its lengths, the outputs are one too.
         """
         if isinstance(x, PackedSequence):
             return self._packed(x, hx)
@@ -292,7 +292,7 @@ class GRU(_Recurrent):
     """h_t = (1 − z) n + z h_{t−1}, n = tanh(a₃ + s r₃), s = σ(a₁ + r₁), z = σ(a₂ + r₂)
 
     The parts (a₁, a₂, a₃) = W_ih x_t + b_ih come from the input, (r₁, r₂, r₃) = W_hh h_{t−1} + b_hh
-    from the state. s is the reset gate, z the update gate, n the candidate (Cho et al., 2014).
+    from the state. The reset gate is s, the update gate z, the candidate n (Cho et al., 2014).
     """
 
     step = staticmethod(gru)

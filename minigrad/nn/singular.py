@@ -1,6 +1,6 @@
 """Power iteration: the singular vectors that both forms of spectral_norm keep in buffers.
 
-It computes with tensors, so that under vmap each example has vectors of its own.
+It computes with tensors: under vmap each example has its vectors.
 """
 
 from typing import Any

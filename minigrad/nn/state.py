@@ -38,7 +38,7 @@ class ExtraState:
     """Base of Module: state that is not a tensor. A subclass defines both or neither."""
 
     def get_extra_state(self) -> Any:
-        """What state_dict is to have of this module besides tensors, as `_extra_state`."""
+        """Further state of this module for state_dict, as `_extra_state`."""
         raise NotImplementedError(
             f"{type(self).__name__} has a set_extra_state and no get_extra_state; define both"
         )
@@ -59,7 +59,7 @@ class ExtraState:
 
 
 class ModuleState(ExtraState):
-    """Base of Module: what it saves, and how it takes that back."""
+    """Base of Module: its saved state, and how it loads one."""
 
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
@@ -69,9 +69,9 @@ class ModuleState(ExtraState):
     ) -> dict[str, Any]:
         """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
 
-        What a module's get_extra_state gives is at `_extra_state` below its path. keep_vars=True
-        gives the live tensors themselves. `prefix` stands before every path; `destination` is a
-        dict to write into, and is what is returned.
+        The result of a module's get_extra_state is at `_extra_state` below its path. With
+        keep_vars=True the values are the live tensors themselves. `prefix` stands before every
+        path; `destination` is a dict to write into, and is what is returned.
         """
         modules = self._by_path()
         for path, module, fn in _hooks_of(modules, "state_dict_pre"):
@@ -96,9 +96,8 @@ class ModuleState(ExtraState):
         """Write the values of a state_dict into this module.
 
         Returns the paths that did not match, as (missing_keys, unexpected_keys). With assign=True
-        the parameters and buffers, which stay the same objects, take the arrays of the state as
-        their own, with their dtypes and devices, and have no gradient; arrays that nothing can be
-        written into are copied.
+        the parameters and buffers, which stay the same objects, take the arrays of the state, with
+        their dtypes and devices, and have no gradient. Read-only arrays are copied.
 
         A lazy module becomes the layer whose weight has the shape in the state. Missing or
         unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
@@ -150,7 +149,7 @@ def join(path: str, name: str) -> str:
 
 
 def start(path: str) -> str:
-    """What stands before the names of all that a module at `path` has."""
+    """The prefix of the names in a module at `path`."""
     return f"{path.removesuffix('.')}." if path else ""
 
 
@@ -204,7 +203,7 @@ def _faults(live: Mapping[str, Any], given: Mapping[str, Any], assign: bool) -> 
 def _refuse(
     owner: str, faults: list[str], unmatched: Unmatched, strict: bool, known: bool = True
 ) -> None:
-    """StateError with all that is wrong; `known`: what is unmatched now stays so."""
+    """StateError with a list of everything wrong; `known`: unmatched names stay unmatched."""
     unfit = tuple([fault.partition(": ")[0] for fault in faults])
     if strict and (known or faults):
         for what, paths in zip(("missing", "unexpected"), unmatched, strict=True):
@@ -238,8 +237,8 @@ def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: 
 
 
 def _own(value: Any) -> Any:
-    """An array as a tensor can keep it: a copy of one that nothing can be written into, such as a
-    memory map that is open for reading, or of another library's.
+    """An array that a tensor can keep: a copy if it is read-only, such as a memory map opened for
+    reading, or another library's.
     """
     if array_module(value) is np and not (isinstance(value, np.ndarray) and value.flags.writeable):
         return np.array(value)

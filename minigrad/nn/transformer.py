@@ -225,8 +225,8 @@ class TransformerDecoder(_Stack):
 class Transformer(Module):
     """An encoder of the source and a decoder of the target that attends to it.
 
-    src (S, N, E) and tgt (T, N, E), or (N, S, E) and (N, T, E) with batch_first=True.
-    custom_encoder and custom_decoder take the place of the stacks that are built by default.
+    src (S, N, E) and tgt (T, N, E), or (N, S, E) and (N, T, E) with batch_first=True. A
+    custom_encoder or custom_decoder replaces the stack that is built by default.
     """
 
     def __init__(

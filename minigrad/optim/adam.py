@@ -51,9 +51,9 @@ class _AdamLike(Optimizer):
 class Adam(_AdamLike):
     """m ← β₁m + (1−β₁)g ;  v ← β₂v + (1−β₂)g² ;  x ← x − lr·m̂ / (√v̂ + eps)
 
-    m̂ = m/(1−β₁ᵗ) and v̂ = v/(1−β₂ᵗ) correct for the start at 0. weight_decay·x is added to g
-    first. amsgrad takes the largest v so far (Reddi et al., 2018).
-    Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015.
+    m̂ = m/(1−β₁ᵗ) and v̂ = v/(1−β₂ᵗ) correct for the start at 0. The decay weight_decay·x is added
+    to g first. With amsgrad the largest v so far is used (Reddi et al., 2018). Kingma and Ba, Adam:
+    A Method for Stochastic Optimization, 2015.
     """
 
     def __init__(

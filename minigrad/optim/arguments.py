@@ -1,4 +1,4 @@
-"""What optimizers are given: parameters with or without names, options, and what is refused."""
+"""The arguments of optimizers: parameters with or without names, options, and their checks."""
 
 import inspect
 import math
@@ -96,9 +96,9 @@ def require_state(owner: str, given: Any, *keys: str) -> None:
 def loads_whole(load: Callable) -> Callable:
     """load_state_dict of an optimizer or a schedule, which takes a state whole or not at all.
 
-    Where it fails, what it has set until then is put back: attributes of its owner, of the
-    schedules that this is made of and of their functions, and the groups of the optimizer. What a
-    damaged state led to somewhere below is a StateError of the owner.
+    If it fails, everything set until then is restored: attributes of its owner, of the schedules in
+    it and of their functions, and the groups of the optimizer. An error that a damaged state causes
+    below is a StateError of the owner.
     """
 
     @wraps(load)

@@ -1,4 +1,4 @@
-"""An exponential moving average of parameters: what is evaluated and saved in place of the last."""
+"""An exponential moving average of parameters, to evaluate and save instead of the last ones."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -15,8 +15,8 @@ from .packs import working_dtype
 class EMA:
     """a ← decay·a + (1 − decay)·x after each step, for every parameter x
 
-    With warmup the decay of update t is at most (1 + t)/(10 + t), so that the first values are
-    soon forgotten. Polyak and Juditsky, 1992, average evenly.
+    With warmup the decay of update t is at most (1 + t)/(10 + t): the first values fade soon.
+    Polyak and Juditsky, 1992, average evenly.
     """
 
     def __init__(self, params: Iterable[Tensor], decay: float = 0.999, warmup: bool = False):

@@ -53,11 +53,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class CyclicLR(LRScheduler):
     """From base_lr up to max_lr in step_size_up steps, down in step_size_down, and again
 
-    The height max_lr − base_lr is multiplied by a factor: 1 ("triangular"), 1/2^(c−1) in cycle c
-    ("triangular2"), gamma^t ("exp_range"), or scale_fn of c (scale_mode "cycle") or of t
+    A factor multiplies the height max_lr − base_lr: 1 ("triangular"), 1/2^(c−1) in cycle c
+    ("triangular2") or gamma^t ("exp_range"). A scale_fn takes c (scale_mode "cycle") or t
     ("iterations"). With cycle_momentum, momentum (or Adam's β₁) goes the other way, from
-    max_momentum to base_momentum and back. Call step() after each batch.
-    Smith, Cyclical Learning Rates for Training Neural Networks, 2017.
+    max_momentum to base_momentum and back. Call step() after each batch. Smith, Cyclical Learning
+    Rates for Training Neural Networks, 2017.
     """
 
     chains = False
@@ -145,8 +145,8 @@ class OneCycleLR(LRScheduler):
 
     The end is max_lr/(div_factor · final_div_factor); call step() after each batch. With
     cycle_momentum, momentum (or Adam's β₁) goes the other way, from max_momentum to base_momentum
-    and back. three_phase: down to the first value, and only then to the end.
-    Smith and Topin, Super-Convergence, 2018.
+    and back. With three_phase the lr first goes down to the first value, then to the end. Smith and
+    Topin, Super-Convergence, 2018.
     """
 
     chains = False

@@ -78,7 +78,7 @@ class SequentialLR(_OfSchedules):
 class ChainedScheduler(_OfSchedules):
     """Schedules at once: each scales what the ones before it have set (LambdaLR and cycles do not)
 
-    They are stepped in turn, so that any mixture gives what PyTorch's gives.
+    They are stepped in turn: any mixture gives the same as PyTorch's.
     """
 
     chains = False
@@ -120,7 +120,7 @@ class ChainedScheduler(_OfSchedules):
         require_state(type(self).__name__, state_dict, "_schedulers")
         for scheduler, saved in _pairs(self, state_dict):
             scheduler.load_state_dict(saved)
-        last_epoch = self.schedulers[0].last_epoch  # PyTorch's chain has no count of its own
+        last_epoch = self.schedulers[0].last_epoch  # PyTorch's chain has no count
         super().load_state_dict({"last_epoch": last_epoch, **state_dict})
 
 

@@ -23,13 +23,13 @@ class LBFGS(Optimizer):
     """x ← x + t·d, where d = −H·g and H is built from the last history_size steps
 
     A step needs a closure that clears the gradients, computes the loss and calls backward; it is
-    called several times. line_search_fn="strong_wolfe" chooses t; else t is lr (at first
-    min(1, 1/‖g‖₁)·lr). A step ends after max_iter iterations or about max_eval calls, by default a
-    quarter more than max_iter. A step to where the loss or its gradient is not finite is halved
-    until they are, as often as max_eval allows, and ten times at least; where they never are, a
-    RuntimeWarning says so, and the parameters are those of the last finite loss. Else the order of
-    operations is PyTorch's. Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and
-    3.5.
+    called several times. With line_search_fn="strong_wolfe" a search chooses t; else t is lr (at
+    first min(1, 1/‖g‖₁)·lr). A step ends after max_iter iterations or about max_eval calls, by
+    default a quarter more than max_iter. If the loss or its gradient is not finite after a step,
+    the step is halved until they are, as often as max_eval allows, and ten times at least. If they
+    never are, a RuntimeWarning says so, and the parameters are those of the last finite loss. Else
+    the order of operations is PyTorch's. Nocedal and Wright, Numerical Optimization, 2006,
+    algorithms 7.4 and 3.5.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LBFGS(Optimizer):
 
     @property
     def _memory(self) -> dict[str, Any]:
-        """What is remembered from step to step: the state of the first parameter, as PyTorch's."""
+        """The memory from step to step: the state of the first parameter, as PyTorch's."""
         return self._state[self.param_groups[0]["params"][0]]
 
     # -- parameters as one vector ------------------------------------------------------------
@@ -159,8 +159,8 @@ class LBFGS(Optimizer):
     ) -> tuple[float, np.ndarray | None, float, int]:  # fmt: skip
         """(loss, gradient, t, evaluations) at x + t·d, t halved until they are finite.
 
-        The gradient is None where max_eval ends the search before: the parameters are x then, and
-        the memory is empty, so that the next direction is that of the steepest descent.
+        The gradient is None where max_eval ends the search before. Then the parameters are x, the
+        memory is empty, and the next direction is that of the steepest descent.
         """
         most = max(group["max_eval"], used + HALVINGS)
         while used < most:
@@ -221,8 +221,8 @@ class LBFGS(Optimizer):
         self._memory.update(memory)
 
 
-# what is remembered from step to step, and PyTorch's names for it; x: where the last step left
-# from, if it ended where nothing was evaluated
+# the memory from step to step, and PyTorch's names for it. x is the start of the last step, if
+# nothing was evaluated at its end
 _KEPT = ("n_iter", "s", "y", "scale", "prev_g", "t", "d", "x")
 _PYTORCHS = {"old_stps": "s", "old_dirs": "y", "H_diag": "scale", "prev_flat_grad": "prev_g"}
 

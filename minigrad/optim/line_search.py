@@ -76,9 +76,9 @@ def strong_wolfe(
         loss(t) ≤ loss(0) + c1·t·slope(0)   and   |slope(t)| ≤ c2·|slope(0)|
 
     where these can be reached in `most` + 1 evaluations of f (and the HALVINGS), else the best
-    point met: the start where no other has a finite loss and gradient. First t
-    grows until a bracket holds such a point, then the bracket shrinks by cubic interpolation.
-    Nocedal and Wright, 2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
+    point met. That is the start if no other has a finite loss and gradient. First t grows until a
+    bracket holds such a point, then the bracket shrinks by cubic interpolation. Nocedal and Wright,
+    2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
     """
     search = _Search(f, x, d, Point(0.0, loss, g, slope), c1, c2)
     bracket = _bracketed(search, t, most)

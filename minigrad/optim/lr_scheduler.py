@@ -1,10 +1,9 @@
 """Schedules: the learning rate as a function of how many times `step()` was called.
 
-Each class is one formula, `lr(base, t)`, of a group's first lr and the count t, so a schedule that
-is resumed, or entered at t, is where it would have been. A learning rate that something else has
-changed is scaled by the formula's change from then on, as PyTorch's schedules do that can be
-chained; the others (LambdaLR and the cycles) set their own value again. Names and defaults are
-PyTorch's.
+Each class is one formula, `lr(base, t)`, of a group's first lr and the count t. A schedule that is
+resumed, or entered at t, therefore continues correctly. If something else changes a learning rate,
+the formula's change scales it from then on, as in PyTorch's chainable schedules. The others
+(LambdaLR and the cycles) set their value again. Names and defaults are PyTorch's.
 """
 
 from collections import Counter

@@ -16,12 +16,11 @@ from .packs import State, scratch
 class Adafactor(Optimizer):
     """u = g/√v ;  x ← (1 − lr·weight_decay)·x − α·u/max(1, rms(u)/d)
 
-    The second moment v of a matrix is known by the means of g² along its rows and columns,
-    v = r·c/mean(r), so that the state has m + n numbers and not m·n; r and c (v itself where x has
-    one axis) are running means with β₂ = 1 − t^beta2_decay. α = max(eps₂, rms(x))·min(lr, 1/√t).
-    Of more than two axes the last two count. eps₁ is the least √v, by default the dtype's eps.
-    The form is PyTorch's. Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear
-    Memory Cost, 2018.
+    The means of g² along rows and columns give the second moment of a matrix, v = r·c/mean(r): a
+    state of m + n numbers, not m·n. Here r and c (v itself where x has one axis) are running means
+    with β₂ = 1 − t^beta2_decay. α = max(eps₂, rms(x))·min(lr, 1/√t). Of more than two axes the last
+    two count. eps₁ is the least √v, by default the dtype's eps. The form is PyTorch's. Shazeer and
+    Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018.
     """
 
     elementwise = False
@@ -91,12 +90,12 @@ class Adafactor(Optimizer):
 class Muon(Optimizer):
     """m ← μ·m + (1−μ)·g ;  x ← (1 − lr·weight_decay)·x − lr·a·O
 
-    O is about U·Vᵀ of m = U·S·Vᵀ, so that all directions of m count alike; with nesterov that of
-    μ·m + (1−μ)·g. The parameters are matrices; embeddings, outputs and vectors are better left to
-    AdamW. adjust_lr_fn: a = √max(1, rows/columns) ("original", the default), or
-    0.2·√max(rows, columns), which suits an lr of AdamW ("match_rms_adamw"). The form is PyTorch's,
-    but O is worked out in float32 or float64, not in bfloat16.
-    Jordan, Muon: An Optimizer for Hidden Layers in Neural Networks, 2024.
+    O is about U·Vᵀ of m = U·S·Vᵀ: all directions of m count alike. With nesterov it is that of μ·m
+    + (1−μ)·g. The parameters are matrices; use AdamW for embeddings, outputs and vectors. With
+    adjust_lr_fn="original" (the default) a = √max(1, rows/columns). With "match_rms_adamw" a =
+    0.2·√max(rows, columns), which suits an lr of AdamW. The form is PyTorch's, but O is worked out
+    in float32 or float64, not in bfloat16. Jordan, Muon: An Optimizer for Hidden Layers in Neural
+    Networks, 2024.
     """
 
     elementwise = False
@@ -160,7 +159,7 @@ def orthogonalised(x: Any, coefficients: tuple, steps: int, eps: float) -> Any:
     coefficients five steps bring those from 0.01 to 1 between 0.68 and 1.14, without an SVD.
     """
     a, b, c = coefficients
-    y = x.T if x.shape[0] > x.shape[1] else x  # so that yyᵀ is the smaller product
+    y = x.T if x.shape[0] > x.shape[1] else x  # yyᵀ is then the smaller product
     y = y / np.maximum(op.vector_norm(y), eps)  # no singular value is above 1
     for _ in range(steps):
         gram = y @ y.T

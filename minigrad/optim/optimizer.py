@@ -1,4 +1,4 @@
-"""What optimizers share: groups of parameters with options, state by parameter, the step."""
+"""Base of optimizers: groups of parameters with options, state by parameter, the step."""
 
 import difflib
 import reprlib
@@ -38,17 +38,17 @@ Group = dict[str, Any]
 class Optimizer(OptimizerHooks):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
-    A step after which parameters on the host hold NaN or infinite numbers warns of it (of large
-    parameters a part is looked at in each step, all of it in turn). A subclass may define `step`
-    itself instead, as PyTorch's do, and keep what it likes in `state`.
+    A step warns if parameters on the host hold NaN or infinite numbers after it. Of large
+    parameters each step checks a part, all of it in turn. A subclass may define `step` itself
+    instead, as PyTorch's do, and keep what it likes in `state`.
 
     params         parameters, (name, parameter) pairs, or dicts {"params": [...], "lr": ...} that
-                   set options of their own; what else these have is kept ("name": "head")
+                   set their own options; other entries are kept ("name": "head")
     param_groups   the groups as dicts; options may be changed between steps (a schedule sets "lr")
     state          {parameter: {name: array or number}}, made at the first step
 
-    With the option maximize the negative gradient is taken. 16-bit parameters are stepped in
-    float32, complex ones as pairs of real numbers; their states have these forms too.
+    With the option maximize the negative gradient is taken. The step treats 16-bit parameters in
+    float32, and complex ones as pairs of real numbers; their states have these forms too.
 
     PyTorch's foreach=, fused= and capturable=, which choose an implementation there, are taken by
     every optimizer and have no effect, as does differentiable=False.
@@ -127,8 +127,8 @@ class Optimizer(OptimizerHooks):
     def state(self) -> defaultdict[Tensor, State]:
         """{parameter: {name: array or number}}, as it lives; empty for one not stepped yet.
 
-        16-bit and complex parameters' arrays have the forms in which they are stepped. What is
-        changed here holds from the next step on; ask for the state anew after a step.
+        16-bit and complex parameters' arrays have the forms in which they are stepped. Changes here
+        hold from the next step on; read the state anew after a step.
         """
         self._packs.clear()  # they would go on with what they have
         return self._state
@@ -315,7 +315,7 @@ class Optimizer(OptimizerHooks):
                 for key, value in saved.items()
                 if value is not None
             }
-            if type(self).update is not Optimizer.update:  # it has no step of its own
+            if type(self).update is not Optimizer.update:  # it has no own step
                 # PyTorch's SGD does not count, but has begun where there is a buffer
                 states[p].setdefault("step", 1 if states[p] else 0)
         for group, new in zip(self.param_groups, merged, strict=True):
@@ -326,7 +326,7 @@ class Optimizer(OptimizerHooks):
     def _loaded(self, key: str, value: Any, p: Tensor, group: Group, what: str) -> Any:
         """One entry of a saved state: an array as the parameter needs it, or a number.
 
-        What a subclass keeps besides, for a `step` of its own, stays what it is.
+        Other entries, which a subclass keeps for its `step`, stay as they are.
         """
         if isinstance(value, Tensor):
             if key not in self.buffers(group):

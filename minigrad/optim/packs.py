@@ -1,8 +1,8 @@
-"""What one optimizer step runs on: cache-sized blocks of large parameters, packs of small ones.
+"""The arrays of an optimizer step: cache-sized blocks of large parameters, packs of small ones.
 
-A step of Adam is ten NumPy calls. On a large array they run block after block, so that a block is
-read from memory once; on two hundred small arrays the calls themselves cost more than the work, so
-small parameters are gathered into one array, stepped together and written back.
+A step of Adam is ten NumPy calls. On a large array they run block after block: each block is read
+from memory once. On two hundred small arrays the calls cost more than the work, so small parameters
+are gathered into one array, stepped together and written back.
 """
 
 import math
@@ -70,7 +70,7 @@ def step_by_kernels(update: Callable, jobs: list) -> list:
 def step_alone(update: Callable, x: Any, g: Any, state: State, elementwise: bool = True) -> None:
     """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x.
 
-    Where the update is not elementwise it takes the whole, and the arrays have shapes of their own.
+    An update that is not elementwise takes the whole, and the arrays may differ in shape.
     """
     wide = working_dtype(x)
 
@@ -93,8 +93,8 @@ LOOKED_AT = 1 << 16  # elements of a parameter, in one step: more would show in 
 
 
 def any_lost(parameters: Iterable[Any], turn: int) -> bool:
-    """Whether one of the parameters on the host holds NaN or infinite numbers; of a large one a
-    part is looked at, which is another one in each turn.
+    """Whether one of the parameters on the host holds NaN or infinite numbers. Of a large one each
+    turn checks another part.
     """
     parts = [_looked_at(x, turn) for x in parameters if type(x) is np.ndarray]
     with np.errstate(over="ignore"):

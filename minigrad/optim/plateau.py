@@ -96,7 +96,7 @@ class ReduceLROnPlateau(Saved):
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a saved run needs: the options, the best metric and the counts, and lrs of now."""
+        """The state for a saved run: options, the best metric, the counts and the present lrs."""
         return {**self.saved_attributes(), "_last_lr": self.get_last_lr()}
 
     @loads_whole

@@ -1,4 +1,4 @@
-"""What schedules share: a formula of the steps taken, and learning rates set from it."""
+"""Base of schedules: a formula of the steps taken, and learning rates set from it."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from .optimizer import Group, Optimizer
 
 
 class Saved(Checked):
-    """Base of schedules: what is saved of one is all that it was made with and has counted.
+    """Base of schedules: the saved state is its options and its counts.
 
     That is every attribute made of numbers, texts, arrays, dicts, lists and tuples, under its name,
     which is PyTorch's.
@@ -73,14 +73,15 @@ class LRScheduler(Saved):
                  goes on: the one that was reached less 1
     base_lrs     each group's lr at the start, kept in the group as "initial_lr"
     chains       whether the schedule scales an lr that something else has changed (by hand, or
-                 another schedule stepped beside it); else it sets its own value again
+                 another schedule stepped with it); else it sets its own value again
     continues    whether, as a later part of a SequentialLR, it goes on from the lr that the part
                  before has left (see `onward`); else it begins with its own
-    floor        what is not scaled then: the lr that the schedule goes down to, whatever the base
+    floor        the part that is not scaled then: the lr that the schedule goes down to, for any
+    base
     schedulers   those that it is made of, if any
 
-    A group that the optimizer is given later is scheduled from its own lr on: it is scaled by what
-    is left of the schedule, or, where the schedule sets values of its own, its lr is the base.
+    A group added to the optimizer later starts from its lr. The rest of the schedule scales that
+    lr; where the schedule sets values itself, it is the base.
     """
 
     chains = True
@@ -105,7 +106,7 @@ class LRScheduler(Saved):
             group.setdefault("initial_lr", group["lr"])
         self.base_lrs = [group["initial_lr"] for group in groups]
         self.last_epoch = last_epoch + 1
-        # what this schedule has set: a group's lr that is another one has been changed meanwhile
+        # the lrs that this schedule has set: something else has changed a group's lr that differs
         self._own: list = self.starts() if last_epoch < 0 else self.get_last_lr()
         self._apply()
 
@@ -211,7 +212,7 @@ class LRScheduler(Saved):
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a saved run needs: the schedule's options, its count, the learning rates of now.
+        """The state for a saved run: the schedule's options, its count, the present learning rates.
 
         Functions (lr_lambda, scale_fn) are not saved: the schedule that loads it has its own.
         """
@@ -306,7 +307,7 @@ class PerGroup(list):
 
 
 _NOT_SAVED: Any = object()
-_PYTORCHS = frozenset(  # what PyTorch's schedules save besides, and has no counterpart here
+_PYTORCHS = frozenset(  # further entries in PyTorch's saved schedules, without a counterpart here
     "_step_count _is_initial _get_lr_called_within_step _last_lr _schedulers verbose T_cur T_i "
     "use_beta1 _scale_fn_custom default_min_lr mode_worse".split()
 )

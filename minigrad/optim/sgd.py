@@ -62,9 +62,9 @@ class SGD(Optimizer):
 class ASGD(Optimizer):
     """x ← (1 − lambd·η)·x − η·g ;  ax ← ax + μ·(x − ax), the average of x, in the state
 
-    η = lr/(1 + lambd·lr·(t−1))^alpha and μ = 1/max(1, t−1−t0), with the lr of the step before:
-    they are worked out a step ahead, as PyTorch does. The average begins with step t0 + 2.
-    Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
+    η = lr/(1 + lambd·lr·(t−1))^alpha and μ = 1/max(1, t−1−t0), with the lr of the step before. Both
+    are computed a step ahead, as in PyTorch. The average begins with step t0 + 2. Polyak and
+    Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ASGD(Optimizer):
     def advance(self, state: State, group: Mapping[str, Any]) -> None:
         super().advance(state, group)
         t, lr = state["step"], group["lr"]
-        # what this step takes, and (under PyTorch's names) what the next one will take
+        # the values for this step, and (under PyTorch's names) those for the next one
         state["rate"], state["share"] = state.get("eta", lr), state.get("mu", 1.0)
         state["eta"] = lr / (1 + group["lambd"] * lr * t) ** group["alpha"]
         state["mu"] = 1 / max(1, t - group["t0"])
@@ -142,8 +142,8 @@ class Lion(Optimizer):
 class Rprop(Optimizer):
     """s ← s·η₊ where g has the sign of the last g, s·η₋ where it has turned ;  x ← x − s·sign(g)
 
-    Where g has turned x stays, and the next step takes s as it is. s begins as lr and stays within
-    step_sizes; a schedule of lr has no say. For whole batches: noise turns signs.
+    Where g has turned, x stays, and the next step takes s as it is. At first s is lr, and it stays
+    within step_sizes; a schedule of lr has no effect. For whole batches: noise turns signs.
     Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning, 1993.
     """
 

@@ -6,8 +6,8 @@
     averaged.update_parameters(model)                     # after a step, or an epoch
     update_bn(loader, averaged)                           # statistics of the averaged weights
 
-EMA (average.py) averages in float32 beside the model, without a second one.
-Izmailov et al., Averaging Weights Leads to Wider Optima, 2018.
+EMA (average.py) averages in float32, without a second model. Izmailov et al., Averaging Weights
+Leads to Wider Optima, 2018.
 """
 
 import copy

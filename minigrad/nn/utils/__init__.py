@@ -102,7 +102,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients together so that their norm is at most max_norm; in place.
+    """Scale all gradients by one factor, in place, to a norm of at most max_norm.
 
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.

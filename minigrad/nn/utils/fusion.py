@@ -1,7 +1,7 @@
 """A layer and the batch norm behind it as one layer, for a trained model that is only evaluated.
 
 In eval() a batch norm is y = (x − mean) s + bias with s = weight / √(var + eps), a number for each
-channel: an affine map, which goes into the weight and the bias of the layer before it.
+channel. This affine map goes into the weight and the bias of the layer before it.
 """
 
 import copy
@@ -26,7 +26,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     _check("fuse_conv_bn_eval", conv, bn, conv.out_channels)
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     weight = conv.weight
-    if conv.transposed:  # (in, out / groups, ...): each group with the scales of its own outputs
+    if conv.transposed:  # (in, out / groups, ...): each group with the scales of its outputs
         weight = op.reshape(weight, shape=(conv.groups, -1, *weight.shape[1:]))
         weight = op.reshape(op.swapaxes(weight, 1, 2), shape=(conv.out_channels, -1))
     fused, bias = fuse_conv_bn_weights(weight, conv.bias, *statistics)
@@ -88,7 +88,7 @@ def _check(name: str, layer: Any, bn: Any, channels: int) -> None:
 
 
 def _with(layer: Any, weight: Tensor, bias: Parameter) -> Any:
-    """A copy of the layer with these parameters in place of its own."""
+    """A copy of the layer with these parameters."""
     fused = copy.deepcopy(layer)
     fused.weight = _leaf(weight, layer.weight)
     fused.bias = bias

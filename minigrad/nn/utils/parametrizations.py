@@ -27,8 +27,8 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 class _Orthogonal(Module):
     """Q = B exp(A) of a skew A = X − Xᴴ, whose lower triangle is learned; B is a buffer, `base`.
 
-    With "cayley" it is B (1 − A/2)⁻¹ (1 + A/2), with "householder" B times the reflections along
-    1 + the columns of X below the diagonal, and their signs are in the diagonal. Of a tall X the
+    With "cayley" it is B (1 − A/2)⁻¹ (1 + A/2). With "householder" it is B times the reflections
+    along 1 + the columns of X below the diagonal; the diagonal has their signs. Of a tall X the
     first columns of Q are shown, of a wide one the transpose. Lezcano-Casado, Trivializations for
     Gradient-Based Optimization on Manifolds, 2019.
     """
@@ -74,7 +74,7 @@ class _Orthogonal(Module):
             reflections = _reflections(_tall(q))
             return op.swapaxes(reflections, -1, -2) if q.shape[-2] < q.shape[-1] else reflections
         self.base = _nearby(_tall(q))
-        # A = 0, so that Q = base. Its diagonal counts for reflections alone: one along an axis
+        # A = 0, thus Q = base. Its diagonal counts for reflections alone: one along an axis
         # turns this over, and −1 turns it back
         rows, columns = q.shape[-2:]
         start = -create.eye(rows, columns, dtype=q.dtype, device=q.device)
@@ -89,8 +89,8 @@ def _tall(x: Tensor) -> Tensor:
 
 
 def _reflected(tall: Tensor) -> Tensor:
-    """The first columns of H₁ H₂ …, Hᵢ = 1 − 2 vᵢ vᵢᵀ / ‖vᵢ‖² and vᵢ column i below a 1, each with
-    the sign of the diagonal of X, which is not learned.
+    """The first columns of H₁ H₂ …, where Hᵢ = 1 − 2 vᵢ vᵢᵀ / ‖vᵢ‖² and vᵢ is column i below a 1.
+    Each has the sign of the diagonal of X, which is not learned.
 
     H₁ H₂ … = 1 − V T⁻¹ Vᵀ, T the upper triangle of VᵀV with half its diagonal: Schreiber and
     Van Loan, A storage-efficient WY representation for products of Householder transformations.
@@ -134,10 +134,11 @@ def orthogonal(
 ) -> Module:
     """Let the matrix module.<name> be orthogonal: QᵀQ = 1, or QQᵀ = 1 where it is wide
 
-    It begins with the weight made orthogonal, and can be assigned. Further axes in front make a
-    batch of matrices. orthogonal_map is "matrix_exp" (the default for square and for complex
-    matrices), "cayley" or "householder" (the default for others); with use_trivialization=False the
-    first two begin elsewhere, and cannot be assigned. Returns the module.
+    It begins with the weight made orthogonal, and can be assigned. Further leading axes make a
+    batch of matrices. The choices of orthogonal_map are "matrix_exp" (the default for square and
+    for complex matrices), "cayley" and "householder" (the default for others). With
+    use_trivialization=False the first two begin elsewhere, and cannot be assigned. Returns the
+    module.
     """
     weight: Any = getattr(module, name, None)
     if orthogonal_map not in (None, "matrix_exp", "cayley", "householder"):

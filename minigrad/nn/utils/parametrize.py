@@ -62,7 +62,7 @@ class ParametrizationList(ModuleList):
         return [f"original{i}" for i in range(self.count)] if self.count else ["original"]
 
     def originals(self) -> list[Any]:
-        """What the parametrizations compute from: the tensors that are learned."""
+        """The inputs of the parametrizations: the learned tensors."""
         return [getattr(self, name) for name in self._names()]
 
     def forward(self) -> Any:
@@ -74,7 +74,7 @@ class ParametrizationList(ModuleList):
         return x
 
     def right_inverse(self, value: Any) -> None:
-        """Write into the originals, so that the tensor is `value` (or what comes closest).
+        """Set the tensor to `value` (or the closest possible) by writing into the originals.
 
         They keep their dtypes.
         """
@@ -101,10 +101,10 @@ def register_parametrization(
 ) -> Module:
     """Let module.<tensor_name>, a parameter or buffer, be parametrization(what is learned).
 
-    A further one is called on the result of those before. It begins with the value that the tensor
-    has now where the parametrization has a `right_inverse(value)`, which is also what an assignment
-    to the attribute needs; else with the value as what is learned. Unless `unsafe`, shape and dtype
-    must stay what they are. Returns the module.
+    A further one is called on the result of those before. If the parametrization has a
+    `right_inverse(value)`, the tensor keeps its present value, and the attribute can be assigned.
+    Otherwise the present value becomes the learned tensor. Unless `unsafe`, shape and dtype must
+    stay what they are. Returns the module.
     """
     if not isinstance(parametrization, Module):
         raise TypeError(
@@ -198,7 +198,7 @@ def type_before_parametrizations(module: Module) -> type:
 
 
 def _inverted(rows: ParametrizationList, value: Any, required: bool) -> Any:
-    """What the parametrizations make `value` of, the last of them first."""
+    """The originals of `value`: the inverses of the parametrizations, the last of them first."""
     with no_grad():
         for parametrization in reversed(rows._entries()):
             if hasattr(parametrization, "right_inverse"):

@@ -87,7 +87,7 @@ def global_unstructured(
 ) -> None:
     """Prune parameters, pairs (module, name), as if they were one: pruning_method(**kwargs)
 
-    importance_scores {(module, name): scores} stand in for the values of those in it.
+    importance_scores {(module, name): scores} replace the values of these tensors.
     """
     pairs, scores = list(parameters), importance_scores or {}
     if not isinstance(scores, dict):
