@@ -80,7 +80,8 @@ def _hides(plan: Any, vjp: Callable, values: list, verdicts: dict) -> bool:
         if not any(holds_numbers(part) for rule in rules for part in read_outside(rule.fn)):
             return False
         xs = [raw(known.get(name, x)) for name, x in zip(plan.op.arrays, values[-1], strict=True)]
-        if any(x is None or x.size > 1 and not any(x.strides) for x in xs):  # not kept: too large
+        # None, or a stand-in without strides: not kept, since it was too large
+        if any(x is None or np.size(x) > 1 and not any(x.strides) for x in xs):
             return False
         verdicts[key] = hides(lambda xs: _RuleRun(plan, vjp, params, xs), [xs])
     return verdicts[key]

@@ -172,6 +172,19 @@ def test_a_rule_that_reads_inputs_beside_a_closure_has_its_second_derivative():
     assert gradgradcheck(power(3.0), (WINDOW,))
 
 
+def test_an_argument_that_is_a_number_has_no_part_in_it():
+    LEFT["w"] = 3.0
+    op = mg.elementwise(
+        lambda x, a: 3.0 * a * x * x,
+        name=NAME,
+        dx=lambda x, a: 2 * LEFT["w"] * a * x,
+        da=lambda x: LEFT["w"] * x * x,
+    )
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    slope = mg.grad(op(x, 0.5).sum(), x, create_graph=True)
+    assert mg.grad(slope.sum(), x).tolist() == [3.0, 3.0]
+
+
 def test_what_is_saved_for_a_trial_does_not_forbid_a_change_of_the_input():
     op, x = scaled(2.0), mg.tensor([1.0, 2.0], requires_grad=True)
     a = x * 1.0
