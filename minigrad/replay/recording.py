@@ -1,6 +1,5 @@
-"""What a run records of a segment: its calls, as they run op by op."""
+"""A segment that is recorded: its calls, as they run op by op."""
 
-from collections.abc import Callable
 from typing import Any
 
 from ..engine import graph, modes, versions
@@ -9,7 +8,7 @@ from ..modes.hook_runner import any_in
 from ..tape.tape import Tape
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
-from .awaited import Awaited, Spec, awaited, run_of, spec_of
+from .awaited import Awaited, Spec, spec_of
 from .calls import (
     Call,
     Constant,
@@ -18,8 +17,8 @@ from .calls import (
     is_array,
     kept,
     needs,
-    unfit,
 )
+from .program import Program
 
 
 def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
@@ -41,98 +40,86 @@ def identity(x: Any) -> tuple:
 
 
 class Recording:
-    """The part of a Run that runs ops one by one and notes them; run.py says what these are."""
+    """The calls of a segment, run one by one on a tape and noted.
 
-    store: Any
-    given: set[int]
-    segment: int
-    made: list[Awaited]
-    calls: list[Call]
-    outsides: list[Outside]
-    numbers: dict[tuple, int]
-    values: list[Any]
-    sums: dict[int, Any]
-    gradients: set[int]
-    alone: dict[int, Any]
-    tape: Tape | None
-    open: str
-    end: Callable[[str], None]
-    deposit: Callable[[Tensor, Awaited], None]
+    given   the ids of the arrays among the function's arguments
+    made    the Awaited that stand for the values, by number
+    """
 
-    def record(self, op: Any, args: tuple, params: dict) -> Any:
-        """Run a call, and note it."""
-        why = unfit(op, args, params, self.gradients)
-        if why:
-            self.end(why)
-            return None
-        if self.tape is None:
-            self.tape = Tape()
+    def __init__(self, store: Any, segment: int, given: set[int], made: list[Awaited]):
+        self.store, self.segment, self.given, self.made = store, segment, given, made
+        self.tape = Tape()
+        self.calls: list[Call] = []
+        self.outsides: list[Outside] = []
+        self.numbers: dict[tuple, int] = {}  # what identifies an Outside -> its k
+        self.values: list[Any] = []  # the results themselves
+        self.alone: dict[int, Any] = {}  # a gradient that was added to an older one, without that
+        self.open = ""  # why this segment cannot be replayed
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call(self, op: Any, args: tuple, params: dict) -> Call:
+        """Run an op, and note it."""
         call = Call(op, self.references(args), kept(params), modes.state.recording)
         before = versions.last_write_here()
         y = self.run(call, [self.real(x) for x in args], params)
         if versions.last_write_here() != before:
             call.writes, call.params = True, params
         call.several = isinstance(y, tuple)
-        return self.made_by(call, y if call.several else (y,))
+        return self.noted(call, y if call.several else (y,))
 
     def run(self, call: Call, args: list, params: dict) -> Any:
-        """Run a call on real tensors, on the tape."""
-        state, tape = modes.state, self.tape
-        assert tape is not None
+        """What the call's op returns for real tensors."""
+        state = modes.state
         outer = {name: getattr(state, name) for name in ("pending", "recording")}
         state.set({"pending": None, "recording": call.recording})  # that of when it was called
         try:
-            with tape:
+            with self.tape:
                 return call.op(*args, **params)
         finally:
             state.set(outer)
 
-    def made_by(self, call: Call, ys: tuple) -> Any:
-        """The results of a call that was recorded, as Awaited ones."""
+    def noted(self, call: Call, ys: tuple) -> Call:
+        """The call, with what is known of its results."""
         call.outputs = [Spec(len(self.values) + i, y) for i, y in enumerate(ys)]
         if not (call.several or call.draws or call.writes):
             call.only = call.outputs[0]
         self.calls.append(call)
         self.values += ys
-        made = [awaited(spec, self) for spec in call.outputs]
-        self.made += made
-        return tuple(made) if call.several else made[0]
+        return call
 
     def references(self, args: tuple) -> tuple:
         """The arguments as a Call keeps them."""
         return tuple([self.reference(x, i) for i, x in enumerate(args)])
 
-    def reference(self, x: Any, i: int) -> Any:
-        if type(x) is Awaited and run_of(x) is self:
-            return spec_of(x).index
+    def reference(self, x: Any, position: int) -> Any:
+        """One of them."""
+        if type(x) is Awaited and (i := spec_of(x).index) < len(self.made) and self.made[i] is x:
+            return i
         if not (isinstance(x, TensorBase) or is_array(x)):
             return Constant(x)
-        return ~self.outside(x, (self.segment, len(self.calls), i))
-
-    def outside(self, x: Any, use: tuple) -> int:
-        """The number of an Outside."""
         key = identity(x)
         if key not in self.numbers:
-            self.add_outside(x, use)
-        return self.numbers[key]
+            self.outside(x, (self.segment, len(self.calls), position))
+        return ~self.numbers[key]
 
-    def add_outside(self, x: Any, use: tuple) -> Outside:
+    def outside(self, x: Any, first_use: tuple) -> Outside:
         """A new Outside."""
         array = array_of(x)
         shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
-        varying = id(array) in self.given or use in self.store.varying
+        varying = id(array) in self.given or first_use in self.store.varying
         self.numbers.setdefault(identity(x), len(self.outsides))
-        self.outsides.append(Outside(x, varying, use, shares))
+        self.outsides.append(Outside(x, varying, first_use, shares))
         return self.outsides[-1]
 
     def real(self, x: Any) -> Any:
-        """The tensor that an Awaited of this segment stands for, while it is recorded."""
+        """The tensor that an Awaited of this segment stands for."""
         return self.values[spec_of(x).index] if type(x) is Awaited else x
 
-    def record_backward(self, roots: tuple) -> tuple | None:
-        """The gradients of a backward that is recorded; None where it has to run as it stands."""
-        if not all(type(x) is Awaited for x in roots):  # a program was replayed up to here
-            return None
+    # -- backward ------------------------------------------------------------------------------
+
+    def backward(self, roots: tuple) -> Call | None:
+        """Run a backward, and note it; None where it has to run as it stands."""
         reals = [self.real(x) for x in roots]
         if graph.hook_count and any_in(graph.backward_order([x.node for x in reals if x.node])):
             return None
@@ -140,31 +127,61 @@ class Recording:
         call.several = True
         leaves, gs = self.differentiated(call, reals)
         call.leaves = tuple([(self.numbers[identity(x)], x._grad is not None) for x in leaves])
-        made = self.made_by(call, tuple(gs))
-        for x, g in zip(leaves, made, strict=True):
-            self.deposit(x, g)
-        return made
+        return self.noted(call, tuple(gs))
 
     def differentiated(self, call: Call, roots: list) -> tuple[list, list]:
         """(the leaves, their gradients as tensors)."""
-        if self.tape is None:
-            self.tape = Tape()
         leaves, gs = [], []
         for x, g in self.run(call, roots, {}):
+            g = g if isinstance(g, Tensor) else wrap(g)
             if identity(x) in self.numbers:
                 leaves.append(x)
-                gs.append(g if isinstance(g, Tensor) else wrap(g))
+                gs.append(g)
             else:
                 self.open = "a backward goes through what was computed before the call"
-                derivatives.accumulate(x, g if isinstance(g, Tensor) else wrap(g), False)
+                derivatives.accumulate(x, g, False)
         return leaves, gs
 
-    def values_with_sums(self) -> list:
-        """The recorded values, gradients with what they are added to."""
-        for i, old in sorted(self.sums.items()):
+    # -- a program's calls, run after all ------------------------------------------------------
+
+    def repeat(self, calls: list[Call], program: Program, bound: list, clocks: list[int]) -> bool:
+        """Run calls of a program on what is bound to its Outsides, written last at these clocks;
+        False where a backward has reached other leaves.
+        """
+        for x, known, clock in zip(bound, program.outsides, clocks, strict=False):
+            outside = self.outside(x, known.first_use)  # by the same number, also if it comes twice
+            outside.varying |= known.varying
+            outside.last_write = clock
+        self.calls = calls
+        for call in calls:
+            args = [self.argument(n, bound) for n in call.args]
+            if call.leaves is None:
+                y = self.run(call, args, call.params)
+                self.values += y if call.several else (y,)
+                continue
+            leaves, gs = self.differentiated(call, args)
+            if [self.numbers[identity(x)] for x in leaves] != [k for k, _ in call.leaves]:
+                return False
+            self.values += gs
+        return True
+
+    def argument(self, known: Any, bound: list) -> Any:
+        """An argument of such a call."""
+        if type(known) is not int:
+            return known.value
+        return self.values[known] if known >= 0 else bound[~known]
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def add_older(self, sums: dict[int, Any]) -> None:
+        """Add to gradients the older ones, as a backward does to the `.grad` of a leaf."""
+        for i, old in sorted(sums.items()):
             self.alone[i] = self.values[i]
             self.values[i] = wrap(self.real(old)._data + self.values[i]._data)
-        return self.values
+
+    def arrays(self) -> list:
+        """The arrays of the values."""
+        return [x._data for x in self.values]
 
     def nodes(self) -> dict:
         """The nodes of the values that have one."""

@@ -19,7 +19,6 @@ from ..engine.errors import describe
 from ..engine.graph import Leaf, TensorBase
 from ..errors import CompileError
 from ..modes.hook_runner import any_in
-from ..tape.tape import Tape
 from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .awaited import Awaited, awaited, detach, fill, spec_of
@@ -30,9 +29,10 @@ from .calls import (
     array_of,
     arrays_in,
     same,
+    unfit,
 )
 from .program import Program, build
-from .recording import Recording, backward, identity
+from .recording import Recording, backward
 
 
 def _counts(values: list) -> list[int]:
@@ -47,7 +47,7 @@ def _referred_to(values: list) -> list[int]:
     return [i for i, count in enumerate(_counts(values)) if count > _ALONE]
 
 
-class Run(Recording):
+class Run:
     """The state of one call. `store` keeps the programs of this form of call, by segment."""
 
     def __init__(self, store: Any, given: set[int]):
@@ -67,18 +67,12 @@ class Run(Recording):
         self.program: Program | None = self.untried.pop(0) if self.untried else None
         self.position = 0  # in the program
         self.ahead = [*self.program.calls, END] if self.program is not None else [END]
-        self.calls: list[Call] = []  # recorded now
-        self.outsides: list[Outside] = []
-        self.numbers: dict[tuple, int] = {}  # what identifies an Outside -> its k
-        self.bound: list = []  # the tensor or array in place of each Outside, in a replay
-        self.clocks: list[int] = []  # for each of them the newest write of all before its first use
-        self.values: list[Any] = []  # the tensors themselves, while it is recorded
+        self.bound: list = []  # the tensor or array in place of each Outside of the program
+        self.clocks: list[int] = []  # for each of them the newest write before its first use
+        self.misfit: Outside | None = None
         self.sums: dict[int, Any] = {}  # gradient -> the older one that it is added to
         self.gradients: set[int] = set()  # the values that a backward has made
-        self.alone: dict[int, Any] = {}  # such a gradient as the backward gave it
-        self.misfit: Outside | None = None
-        self.tape: Tape | None = None
-        self.open = ""  # why this segment cannot be replayed
+        self.recording: Recording | None = None
         if self.program is not None and self.program.runner is None:
             self.program, self.ahead = None, [END]
             self.leave()  # the rest of the call runs as it stands
@@ -159,11 +153,15 @@ class Run(Recording):
         """What a call with several results, or with effects, returns that the program will make."""
         if call.draws:
             random.await_draws(self.drawn)
+        return self.promised(call, self.bound)
+
+    def promised(self, call: Call, outsides: list) -> tuple | Awaited:
+        """The results of a call; those of a backward are added to the leaves' gradients."""
         made = [awaited(spec, self) for spec in call.outputs]
         self.made += made
         if call.leaves is not None:
             for (k, _), g in zip(call.leaves, made, strict=True):
-                self.deposit(self.bound[k], g)
+                self.deposit(outsides[k], g)
         return tuple(made) if call.several else made[0]
 
     def unexpected(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
@@ -175,11 +173,25 @@ class Run(Recording):
             return self.call(op, args, params, here)
         if modes.state.pending is not self:
             return None
-        if op is backward:
-            return self.record_backward(args)
+        return self.record(op, args, params)
+
+    def record(self, op: Any, args: tuple, params: dict) -> Any:
+        """Run a call, note it, and hand out its results as Awaited ones."""
         if op is detach and type(args[0]) is not Awaited:
             return None
-        return self.record(op, args, params)
+        if op is backward and not all(type(x) is Awaited for x in args):
+            return None  # a program was replayed up to here
+        why = "" if op is backward else unfit(op, args, params, self.gradients)
+        if why:
+            self.end(why)
+            return None
+        if self.recording is None:
+            self.recording = Recording(self.store, self.segment, self.given, self.made)
+        recording = self.recording
+        call = recording.backward(args) if op is backward else recording.call(op, args, params)
+        if call is None:
+            return None
+        return self.promised(call, [x.tensor for x in recording.outsides] if call.leaves else [])
 
     # -- backward ------------------------------------------------------------------------------
 
@@ -240,34 +252,14 @@ class Run(Recording):
         assert program is not None
         random.await_draws(None)
         self.refuse_written()
-        self.tape = Tape()
-        self.calls, self.values = self.ahead[: self.position], []
-        self.ahead, self.position = [END], 0
-        for k, x in enumerate(self.bound):  # by the numbers that the calls know, also of one twice
-            known = program.outsides[k]
-            outside = self.add_outside(x, known.first_use)
-            outside.varying |= known.varying
-            outside.last_write = self.clocks[k]
-        for call in self.calls:
-            args = [self.argument(known) for known in call.args]
-            if call.leaves is None:
-                y = self.run(call, args, call.params)
-                self.values += y if call.several else (y,)
-            else:
-                leaves, gs = self.differentiated(call, args)
-                if [self.numbers[identity(x)] for x in leaves] != [k for k, _ in call.leaves]:
-                    self.leave()
-                    raise CompileError(
-                        "mg.compile: leaves were changed between a backward and the first look at "
-                        "a gradient. Look at one (w.grad.data) before that."
-                    )
-                self.values += gs
-
-    def argument(self, known: Any) -> Any:
-        """An argument of a call that is run after all."""
-        if type(known) is not int:
-            return known.value
-        return self.values[known] if known >= 0 else self.bound[~known]
+        self.recording = Recording(self.store, self.segment, self.given, self.made)
+        calls, self.ahead, self.position = self.ahead[: self.position], [END], 0
+        if not self.recording.repeat(calls, program, self.bound, self.clocks):
+            self.leave()
+            raise CompileError(
+                "mg.compile: leaves were changed between a backward and the first look at a "
+                "gradient. Look at one (w.grad.data) before that."
+            )
 
     def refuse_written(self) -> None:
         """CompileError where memory that awaited ops read was written meanwhile."""
@@ -308,8 +300,8 @@ class Run(Recording):
             if self.replay():
                 return
             self.resolve()
-        self.settle_recorded()
-        self.store.keep(self.segment, self.built(why), why)
+        alive = self.settle_recorded()
+        self.store.keep(self.segment, self.built(alive), why)
         self.begin()
 
     def finish(self) -> None:
@@ -359,18 +351,21 @@ class Run(Recording):
             if type(x) is Awaited:
                 fill(x, arrays[i], nodes.get(i))
 
-    def settle_recorded(self) -> None:
-        """The same with what was computed op by op."""
-        arrays = [x._data for x in self.values_with_sums()]
-        self.settle(arrays, self.nodes(), _referred_to(self.made))
-
-    def built(self, why: str) -> Program:
-        """The program of the segment that was recorded."""
+    def settle_recorded(self) -> list[int]:
+        """The same with what was computed op by op; the numbers of what is alive."""
+        assert self.recording is not None
+        self.recording.add_older(self.sums)
         alive = _referred_to(self.made)
-        assert self.tape is not None
+        self.settle(self.recording.arrays(), self.recording.nodes(), alive)
+        return alive
+
+    def built(self, alive: list[int]) -> Program:
+        """The program of the segment that was recorded."""
+        recording = self.recording
+        assert recording is not None
         outer, modes.state.pending = modes.state.pending, None
         try:
-            return build(self, self.tape, alive, self.open)
+            return build(recording, recording.tape, alive, recording.open)
         finally:
             modes.state.pending = outer
 
