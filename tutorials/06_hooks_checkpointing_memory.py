@@ -26,6 +26,7 @@ import weakref
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad.engine import versions
@@ -426,75 +427,161 @@ print(inspect.getsource(saved_hooks.save_on_disk))
 # %% [markdown]
 # ## Exercises
 #
-# 1. Write a hook that counts how many gradients of a model's parameters contain a NaN, without
-#    stopping the backward.
-# 2. With $s$ segments the peak is about $s + n/s$. For $n = 100$ measure the peak for several $s$.
-#    Where is the least? Is the curve flat near it?
-# 3. Put a checkpoint inside a checkpoint: split $n = 64$ layers into 4 parts, each part into 4, and
-#    checkpoint both levels. How does the peak compare with √n segments?
-# 4. Make `pack` keep *one* float16 copy for each array that is saved twice. (An array that two
-#    nodes save is the same memory: its address identifies it while it lives.)
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. A tensor hook that returns nothing leaves the gradient as it is.
-found = []
+# ### Exercise 1
+#
+# Write `watch(parameters, found)`: hooks that append to the list `found`, for each gradient of a
+# parameter, whether it contains a NaN. The backward goes on, with the gradients as they were.
 
 
-def count_nan(parameters):
-    return [p.register_hook(lambda g: found.append(bool(np.isnan(g).any()))) for p in parameters]
+# %% answer
+def watch(parameters, found): ...
 
 
-p, q = (mg.tensor(v, requires_grad=True) for v in ([0.0, 1.0], [1.0, 1.0]))
-handles = count_nan([p, q])
-((mg.sqrt(p) * mg.tensor([0.0, 1.0])).sum() + (q * q).sum()).backward()
-assert sorted(found) == [False, True]
-for handle in handles:
-    handle.remove()
-
-# 2. The least is near 10, and the curve is flat there: 5 or 20 segments cost little more.
-peaks = {s: peak(lambda: checkpointed(100, s)) / unit for s in (2, 5, 10, 20, 50)}
-gradients(100)
-assert min(peaks, key=peaks.get) == 10
-assert peaks[5] < 1.5 * peaks[10] and peaks[20] < 1.5 * peaks[10] and peaks[2] > 2 * peaks[10]
-
-
-# 3. Three levels: 4 inputs of parts, 4 of subparts, 4 activations: about 12, against 16. One more
-# forward than with one level.
-def through(functions):
-    def run(x):
-        for f in functions:
-            x = f(x)
-        return x
-
-    return run
+# %% check
+@exercise(1)
+def check(watch):
+    p, q = (mg.tensor(v, requires_grad=True) for v in ([0.0, 1.0], [1.0, 1.0]))
+    found = []
+    watch([p, q], found)
+    ((mg.sqrt(p) * mg.tensor([0.0, 1.0])).sum() + (q * q).sum()).backward()
+    hint = f"Two gradients came and found has {len(found)} entries. Register a hook on each tensor."
+    assert len(found) == 2, hint
+    hint = f"p's gradient is {p.grad.tolist()}, q's {q.grad.tolist()}: one NaN is enough."
+    assert sorted(map(bool, found)) == [False, True], hint
+    assert np.allclose(q.grad, 2), "A hook that returns something replaces the gradient."
 
 
+# %% wrong
+def watch(parameters, found):
+    for p in parameters:
+        p.register_hook(lambda g: found.append(bool(np.isnan(g).all())))
+
+
+# %% solution
+# A tensor hook that returns nothing leaves the gradient as it is.
+def watch(parameters, found):
+    for p in parameters:
+        p.register_hook(lambda g: found.append(bool(np.isnan(g).any())))
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# With $s$ segments the peak is about $s + n/s$. For $n = 100$ measure the peak for several $s$. For
+# which of 2, 5, 10, 20, 50 is it least? Is the curve flat near it?
+
+# %% answer
+segments = ...  # one of the five
+
+
+# %% check
+@exercise(2)
+def check(segments):
+    peaks = {s: peak(lambda: checkpointed(100, s)) / unit for s in (2, 5, 10, 20, 50)}
+    gradients(100)
+    assert segments in peaks, "Choose one of 2, 5, 10, 20 and 50."
+    hint = f"{segments} segments need {peaks[segments]:.0f} activations, another number fewer."
+    assert peaks[segments] == min(peaks.values()), hint
+
+
+# %% wrong
+segments = 50
+
+# %% solution
+# The least is near √100, and the curve is flat there: 5 or 20 segments cost little more.
+segments = 10
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Put checkpoints inside a checkpoint: `nested(n, parts)` splits the first $n$ layers into parts,
+# each part into as many parts again, checkpoints both levels, and runs the backward of the sum, as
+# `checkpointed` does. How does the peak for $n = 64$ in 4 times 4 parts compare with 8 segments?
+
+
+# %% answer
+def nested(n, parts): ...
+
+
+# %% check
+@exercise(3)
+def check(nested):
+    one_level = peak(lambda: checkpointed(64, 8))
+    expected = gradients(64)
+    two_levels = peak(lambda: nested(64, 4))
+    hint = "The weights have no gradients: run the backward of the sum."
+    assert all(w.grad is not None for w in layers_of_weights[:64]), hint
+    hint = "A gradient differs: is each of the 64 layers run once, in its order?"
+    assert all((g == h).all() for g, h in zip(gradients(64), expected)), hint
+    hint = (
+        f"{two_levels / unit:.0f} activations at the peak; one level needs {one_level / unit:.0f}."
+    )
+    assert two_levels < one_level, hint
+
+
+# %% wrong
 def nested(n, parts):
-    x = activations
-    size = n // parts
+    mg.checkpoint_sequential(layers[:n], parts, activations).sum().backward()
+
+
+# %% solution
+# Alive are 4 inputs of parts, 4 of their parts and 4 activations: about 12, against 16. It costs
+# one more forward than one level does.
+def nested(n, parts):
+    def outer(x, group):
+        return mg.checkpoint_sequential(group, parts, x)
+
+    x, size = activations, n // parts
     for i in range(parts):
-        inner = layers[i * size : (i + 1) * size]
-        groups = [inner[j * size // parts : (j + 1) * size // parts] for j in range(parts)]
-        x = mg.checkpoint(
-            lambda x, groups=groups: through(
-                [lambda x, group=group: mg.checkpoint(through(group), x) for group in groups]
-            )(x),
-            x,
-        )
+        x = mg.checkpoint(outer, x, layers[i * size : (i + 1) * size])
     x.sum().backward()
 
 
-one_level = peak(lambda: checkpointed(64, 8))
-expected = gradients(64)
-two_levels = peak(lambda: nested(64, 4))
-assert all((g == h).all() for g, h in zip(gradients(64), expected))
-assert two_levels < one_level
-
-# 4. A table from address to the packed copy, which must not outlive the copy: weak values. The key
-# is safe because the packed original is alive while the forward holds it; an address that is used
-# again belongs to another array, so shape and a few numbers are compared as well.
+# %% [markdown]
+# ### Exercise 4
+#
+# `tanh`'s result is saved twice: by `tanh` and by the product after it. Write `pack` and `unpack`
+# for `saved_tensors_hooks` so that *one* float16 copy is kept for both. (The same memory has the
+# same address, `x.data.__array_interface__["data"][0]`, while it lives.)
 
 
+# %% answer
+def pack(x): ...
+
+
+def unpack(kept): ...
+
+
+# %% check
+@exercise(4)
+def check(pack, unpack):
+    def run():
+        with mg.saved_tensors_hooks(pack, unpack):
+            x = activations
+            for f in layers[:n]:
+                x = f(x)
+        x.sum().backward()
+
+    bytes_once = peak(run)
+    hint = "The gradients are not those of float16 copies."
+    assert all((g == h).all() for g, h in zip(gradients(n), rounded)), hint
+    hint = f"{bytes_once / unit:.0f} activations at the peak, plain {bytes_plain / unit:.0f}: "
+    hint += "return the same object for the second, and keep no copy alive yourself."
+    assert bytes_once < 0.75 * bytes_plain, hint
+
+
+# %% wrong
+def pack(x):
+    return x.astype("float16")
+
+
+def unpack(kept):
+    return kept.astype("float32")
+
+
+# %% solution
+# A table from address to the packed copy, which must not outlive the copy: weak values. An address
+# that is used again belongs to another array, so the numbers are compared as well.
 class Half:
     def __init__(self, x):
         self.data = x.numpy().astype("float16")
@@ -511,15 +598,5 @@ def pack(x):
     return kept
 
 
-def half_once(n):
-    with mg.saved_tensors_hooks(pack, lambda kept: mg.tensor(kept.data.astype("float32"))):
-        x = activations
-        for f in layers[:n]:
-            x = f(x)
-    x.sum().backward()
-
-
-bytes_once = peak(lambda: half_once(n))
-again = gradients(n)
-assert all((g == h).all() for g, h in zip(again, rounded))
-assert bytes_once < 0.75 * bytes_plain
+def unpack(kept):
+    return mg.tensor(kept.data.astype("float32"))

@@ -28,6 +28,7 @@ from time import perf_counter, process_time
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 from IPython.display import SVG, display
 from minigrad_profiler import gantt
 from minigrad_profiler.compare import compare
@@ -314,45 +315,140 @@ print(f"(a busy loop gets {share():.0%} of a core at the end)")
 # %% [markdown]
 # ## Exercises
 #
-# 1. A complete binary tree of nodes of equal cost, $2^k - 1$ of them, from the root down. What are
-#    work, span and parallelism? Check with `Model`.
-# 2. Find costs for root, *a*, *b*, *c*, leaf (the small graph above) for which two workers need
-#    exactly $\max(T_1/2, T_\infty)$.
-# 3. Show that a leaf's gradient really depends on the order of addition: take $x$ used by three
-#    towers, form the three contributions by themselves, and add them in two orders.
-# 4. An error in a thread must not be lost. Raise a `ValueError` in a hook in the middle of a
-#    parallel backward. What arrives at the caller, and what do the leaves' `.grad` hold?
+# ### Exercise 1
+#
+# A complete binary tree of nodes of equal cost 1, $2^k - 1$ of them, from the root down. What are
+# its work, span and parallelism?
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. T1 = 2^k − 1, T∞ = k.
-for k in (1, 3, 7):
-    n = 2**k - 1
-    children = [[j for j in (2 * i + 1, 2 * i + 2) if j < n] for i in range(n)]
-    tree = Model(["node"] * n, [1.0] * n, children)
-    assert tree.work == n and tree.span == k and tree.parallelism == n / k
 
-# 2. Three branches of 3, 3 and 6: T1 = 12 if root and leaf cost nothing, and both workers need 6.
-even = Model(["root", "a", "b", "c", "leaf"], [0, 3.0, 3.0, 6.0, 0], small.parents)
-assert even.scheduled(2) == even.bounds(2)[0] == 6
+# %% answer
+def tree(k): ...  # returns three numbers
 
-# 3. The contributions are float32 arrays; in some entries the two orders differ in the last bit.
+
+# %% check
+@exercise(1)
+def check(tree):
+    for k in (1, 3, 7):
+        n = 2**k - 1
+        children = [[j for j in (2 * i + 1, 2 * i + 2) if j < n] for i in range(n)]
+        model = Model(["node"] * n, [1.0] * n, children)
+        work, span, parallelism = tree(k)
+        assert work == model.work, f"k = {k}: the work is the sum of all costs."
+        assert span == model.span, f"k = {k}: the longest path goes from the root to a leaf."
+        assert np.isclose(parallelism, model.parallelism), "Parallelism is work over span."
+
+
+# %% wrong
+def tree(k):
+    return 2**k - 1, 2 ** (k - 1), 2
+
+
+# %% solution
+def tree(k):
+    return 2**k - 1, k, (2**k - 1) / k
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# Find costs for root, *a*, *b*, *c*, leaf (the small graph above), none of *a*, *b* and *c* zero,
+# for which two workers need exactly $\max(T_1/2, T_\infty)$.
+
+# %% answer
+costs = ...  # five numbers
+
+
+# %% check
+@exercise(2)
+def check(costs):
+    assert len(costs) == 5 and min(costs) >= 0, "Give five costs, none of them negative."
+    assert min(costs[1:4]) > 0, "a, b and c must cost something."
+    model = Model(small.ops, [float(c) for c in costs], small.parents)
+    need, least = model.scheduled(2), model.bounds(2)[0]
+    hint = f"Two workers need {need:g}, the bound is {least:g}. While is one of them idle?"
+    assert need == least, hint
+
+
+# %% wrong
+costs = [0, 3, 3, 3, 0]
+
+# %% solution
+# Three branches of 3, 3 and 6 keep both workers busy for 6, if root and leaf cost nothing.
+costs = [0, 3, 3, 6, 0]
+
+# %% [markdown]
+# ### Exercise 3
+#
+# A leaf's gradient really depends on the order of addition. `x` is used by three towers. Add up
+# their three contributions in two orders that give different bits.
+
+# %%
 x = mg.tensor(rng.normal(size=(64, 96)).astype("float32"), requires_grad=True)
-parts = [mg.grad((mg.tanh(x @ w) ** 2).sum(), x).numpy() for w in shared[:3]]
-first, second = (parts[0] + parts[1]) + parts[2], parts[0] + (parts[1] + parts[2])
-assert (first != second).any() and np.allclose(first, second, rtol=1e-4, atol=1e-4)
+contributions = [mg.grad((mg.tanh(x @ w) ** 2).sum(), x).numpy() for w in shared[:3]]
 
-# 4. The error arrives as it is. Leaves that were complete before it have their gradient, the others
+
+# %% answer
+def two_sums(a, b, c): ...  # returns two arrays
+
+
+# %% check
+@exercise(3)
+def check(two_sums):
+    one, other = two_sums(*contributions)
+    hint = "Both must be the sum of all three."
+    assert all(np.allclose(s, sum(contributions), rtol=1e-3, atol=1e-3) for s in (one, other)), hint
+    assert (one != other).any(), (
+        "The same bits: a + b is b + a exactly. Change which two come first."
+    )
+
+
+# %% wrong
+def two_sums(a, b, c):
+    return (a + b) + c, (b + a) + c
+
+
+# %% solution
+# The contributions are float32 arrays; in some entries the two orders differ in the last bit.
+def two_sums(a, b, c):
+    return (a + b) + c, a + (b + c)
+
+
+# %% [markdown]
+# ### Exercise 4
+#
+# An error in a thread must not be lost. Raise a `ValueError` in a hook in the middle of a parallel
+# backward (`mg.backward(loss, engine="parallel", workers=2, min_work=0)`). What arrives at the
+# caller, and what can a leaf's `.grad` hold afterwards?
+
+# %% answer
+arrives = ...  # the class of the error
+holds = ...  # "whole or None", "a part of the sum" or "zeros"
+
+
+# %% check
+@exercise(4)
+def check(arrives, holds):
+    loss, leaves = towers(2, 3, 64, 64)
+    leaves[1].register_hook(lambda g: (_ for _ in ()).throw(ValueError("from a hook")))
+    raised = None
+    try:
+        mg.backward(loss, engine="parallel", workers=2, min_work=0, retain_graph=True)
+    except Exception as error:
+        raised = error
+    assert arrives is type(raised), "Catch it and print its type."
+    others = [w for w in leaves if w is not leaves[1]]
+    found = list(zip(others, mg.grad(loss, others, retain_graph=True)))
+    whole = all(w.grad is None or np.allclose(w.grad, g) for w, g in found)
+    hint = "Compare every .grad that is there with the gradient of mg.grad."
+    assert (holds == "whole or None") == (whole and leaves[1].grad is None), hint
+
+
+# %% wrong
+arrives = ValueError
+holds = "a part of the sum"
+
+# %% solution
+# The error arrives as it is. Leaves that were complete before it have their gradient, the others
 # have none: never half a sum.
-loss, leaves = towers(2, 3, 64, 64)
-leaves[1].register_hook(lambda g: (_ for _ in ()).throw(ValueError("from a hook")))
-try:
-    mg.backward(loss, engine="parallel", workers=2, min_work=0, retain_graph=True)
-except ValueError as error:
-    assert str(error) == "from a hook"
-else:
-    raise AssertionError("the error was lost")
-whole = [w.grad is not None for w in leaves]
-assert not whole[1]
-fresh = mg.grad(loss, [w for w in leaves if w is not leaves[1]], retain_graph=True)
-for w, g in zip([w for w in leaves if w is not leaves[1]], fresh):
-    assert w.grad is None or np.allclose(w.grad, g)
+arrives = ValueError
+holds = "whole or None"

@@ -19,6 +19,7 @@ import inspect
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad.testing import GradcheckError, gradcheck
@@ -368,74 +369,168 @@ print(inspect.getsource(kinks.between_one_sided))
 # %% [markdown]
 # ## Exercises
 #
-# 1. If $f$ is written for complex numbers, $f'(x) \approx \operatorname{Im} f(x + i h) / h$ has no
-#    difference of nearly equal numbers. Take $h = 10^{-30}$ and compare with $\cos 1$. Why can the
-#    harness not use this for every op?
-# 2. The rule `(g * np.cos(x)).T` for `sin`: for which shapes is it right? Which samples would you
-#    demand?
-# 3. Here is `logsumexp` along the last axis with one wrong rule: `y` has an axis less than `x`, and
-#    the rule forgot it. Find an input shape on which `gradcheck` passes all the same, one on which
-#    it fails, and repair the rule.
-# 4. A rule multiplies by $1 + 10^{-6}$. Does `gradcheck` see it? Find the smallest relative error
-#    that it sees for `sin` at five random points, to a power of ten.
+# ### Exercise 1
+#
+# If $f$ is written for complex numbers, $f'(x) \approx \operatorname{Im} f(x + i h) / h$ has no
+# difference of nearly equal numbers. Write it with $h = 10^{-30}$. Why can the harness not use this
+# for every op?
+
+
+# %% answer
+def complex_step(f, x): ...
+
+
+# %% check
+@exercise(1)
+def check(complex_step):
+    for f, df in ((np.sin, np.cos), (np.exp, np.exp)):
+        error = abs(complex_step(f, 1.0) - df(1.0))
+        hint = (
+            f"The error is {error:.1e}: move x along the imaginary axis, take the imaginary part."
+        )
+        assert error < 1e-14, hint
+
+
+# %% wrong
+def complex_step(f, x):
+    return (f(x + 1e-30) - f(x)) / 1e-30
+
+
+# %% solution
+# Exact to rounding. But |x|, max, comparisons and most compiled functions take no complex numbers,
+# or mean something else by them.
+def complex_step(f, x):
+    return f(x + 1e-30j).imag / 1e-30
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# The rule `(g * np.cos(x)).T` for `sin`: for which of the shapes (4,), (1, 1), (3, 3), (2, 3) does
+# it pass `gradcheck`? Which samples would you demand?
+
+# %% answer
+passes = ...  # four truth values
+
+
+# %% check
+@exercise(2)
+def check(passes):
+    transposed = mg.primitive(lambda x: np.sin(x), name="transposed_sine")
+    transposed.vjp("x")(lambda g, x: (g * np.cos(x)).T)
+    assert len(passes) == 4, "Give four truth values."
+    for shape, answer in zip([(4,), (1, 1), (3, 3), (2, 3)], passes):
+        try:
+            right = bool(gradcheck(transposed, rng.standard_normal(shape), raise_exception=False))
+        except mg.errors.RuleError:  # a gradient of another shape is refused
+            right = False
+        assert answer == right, f"Look at {shape}: which shape and which values does .T give?"
+
+
+# %% wrong
+passes = [True, True, True, False]
+
+# %% solution
+# Right for vectors (there .T does nothing) and for (1, 1). A square matrix has the right shape and
+# wrong values; (2, 3) has another shape. So demand two unequal axes greater than 1.
+passes = [True, True, False, False]
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Here is `logsumexp` along the last axis with one wrong rule: `y` has an axis less than `x`, and
+# the rule forgot it. Find a shape of `x` for which the rule is right all the same, one for which it
+# is wrong, and repair it.
 
 
 # %%
-@mg.primitive
-def my_logsumexp(x):
-    """y = log Σ exp x along the last axis, with a wrong rule"""
-    return np.log(np.exp(x).sum(axis=-1))
+def logsumexp_with(rule):
+    """logsumexp as a primitive with this rule."""
+    op = mg.primitive(lambda x: np.log(np.exp(x).sum(axis=-1)), name="my_logsumexp")
+    op.vjp("x")(rule)
+    return op
 
 
-@my_logsumexp.vjp("x")
-def my_logsumexp_dx(g, x, y):
+def forgetful(g, x, y):
     return g * np.exp(x - y)
 
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. Exact to rounding. But |x|, max, comparisons and most compiled functions take no complex
-# numbers, or mean something else by them.
-assert abs(np.sin(1 + 1e-30j).imag / 1e-30 - np.cos(1.0)) < 1e-15
-
-# 2. For vectors (there .T does nothing), for (1, 1), and in general where only one value and one
-# shape is left after transposing. A square matrix has the right shape and wrong values; a (2, 3)
-# matrix raises. So demand two unequal axes greater than 1.
-transposed = mg.primitive(lambda x: np.sin(x), name="transposed_sine")
-transposed.vjp("x")(lambda g, x: (g * np.cos(x)).T)
-assert gradcheck(transposed, rng.standard_normal(4))
-assert gradcheck(transposed, rng.standard_normal((1, 1)))
-assert not gradcheck(transposed, rng.standard_normal((3, 3)), raise_exception=False)
-try:
-    gradcheck(transposed, rng.standard_normal((2, 3)))
-except (mg.errors.RuleError, GradcheckError):
-    pass
-else:
-    raise AssertionError("a gradient of another shape must be refused")
-
-# 3. On a vector, y and g are numbers and broadcast rightly. On a square matrix they line up with
-# the wrong axis. Expand them.
-assert gradcheck(my_logsumexp, rng.standard_normal(5))
-assert not gradcheck(my_logsumexp, rng.standard_normal((3, 3)), raise_exception=False)
+# %% answer
+right_for = ...  # a shape, such as (3, 1, 2)
+wrong_for = ...  # another
 
 
-@my_logsumexp.vjp("x")
+def repaired(g, x, y): ...
+
+
+# %% check
+@exercise(3)
+def check(right_for, wrong_for, repaired):
+    def holds(rule, shape):
+        x = rng.standard_normal(shape)
+        try:
+            return bool(gradcheck(logsumexp_with(rule), x, raise_exception=False))
+        except Exception:  # shapes that do not broadcast
+            return False
+
+    assert holds(forgetful, right_for), f"{right_for}: y lines up with the wrong axis of x."
+    assert not holds(forgetful, wrong_for), f"{wrong_for}: here y broadcasts rightly."
+    hint = "Give both g and y the axis that they lack: np.expand_dims takes tensors too."
+    assert holds(repaired, (3, 3)) and holds(repaired, (2, 4)), hint
+    op = logsumexp_with(repaired)
+    hint = "The first derivative is right; write the rule with functions that take tensors."
+    assert gradgradcheck(op, rng.standard_normal((2, 4)), raise_exception=False), hint
+
+
+# %% wrong
+right_for, wrong_for = (5,), (3, 3)
+
+
+def repaired(g, x, y):
+    return g * np.exp(x - mg.expand_dims(y, axis=-1))
+
+
+# %% solution
+# On a vector, y and g are numbers and broadcast rightly. On a square matrix they line up with the
+# wrong axis.
+right_for, wrong_for = (5,), (3, 3)
+
+
 def repaired(g, x, y):
     return mg.expand_dims(g, axis=-1) * np.exp(x - mg.expand_dims(y, axis=-1))
 
 
-assert gradcheck(my_logsumexp, rng.standard_normal((3, 3)))
-assert gradcheck(my_logsumexp, rng.standard_normal((2, 4)))
-assert gradgradcheck(my_logsumexp, rng.standard_normal((2, 4)))
-
-# 4. It sees 1e-6 and does not see 1e-8: its relative tolerance is 1e-7.
-points = rng.standard_normal(5)
-
-
-def sees(error):
-    off = mg.primitive(lambda x: np.sin(x), name="off_sine")
-    off.vjp("x")(lambda g, x: g * np.cos(x) * (1 + error))
-    return not gradcheck(off, points, raise_exception=False)
+# %% [markdown]
+# ### Exercise 4
+#
+# `off(error)` is `sin` with a rule that multiplies by $1 + \text{error}$. What is the smallest
+# error, to a power of ten, that `gradcheck` sees at five random points?
 
 
-assert sees(1e-6) and not sees(1e-8)
-assert compare.RTOL == 1e-7
+# %%
+def off(error):
+    op = mg.primitive(lambda x: np.sin(x), name="off_sine")
+    op.vjp("x")(lambda g, x: g * np.cos(x) * (1 + error))
+    return op
+
+
+# %% answer
+smallest = ...  # such as 1e-2
+
+
+# %% check
+@exercise(4)
+def check(smallest):
+    def sees(error):
+        return not gradcheck(off(error), np.linspace(-1, 1, 5), raise_exception=False)
+
+    assert sees(3 * smallest), f"gradcheck lets {3 * smallest:.0e} pass: the answer is larger."
+    assert not sees(smallest / 30), f"gradcheck still sees {smallest / 30:.0e}: go on."
+
+
+# %% wrong
+smallest = 1e-3
+
+# %% solution
+# It sees 1e-6 and does not see 1e-8: its relative tolerance, compare.RTOL, is 1e-7.
+smallest = 1e-6

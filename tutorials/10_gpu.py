@@ -29,6 +29,7 @@ from time import perf_counter
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad import nn, optim
@@ -433,45 +434,7 @@ assert told["cuda"][-1] > 10 * told["cuda"][0]
 # Again the flat part: with 32 images the GPU spends its time on launches, and takes hardly longer
 # for 2,048.
 
-# %% [markdown]
-# ## Exercises
-#
-# All of them can be done without a GPU.
-#
-# 1. From the saved (or live) times by size: at which $n$ would GPU and host break even? Interpolate
-#    on the logarithmic scale.
-# 2. How many arrays does `x * sigmoid(x) + tanh(y) * x` move op by op, and how many fused? What
-#    ratio of times does that predict, and what was measured?
-# 3. Write a softmax of a row that runs on a NumPy array, a CuPy array and a tensor alike, without
-#    asking which it is.
-# 4. A training step has 60 kernels of 8 µs work each, and a launch costs the host 12 µs. How long
-#    is a step? And if fusion makes 20 kernels of them, of 16 µs work each?
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. The ratio host/GPU passes 1 between two sizes.
-ratio = np.log(np.array(by["cpu"]) / np.array(by["cuda"][: len(by["cpu"])]))
-even = float(np.exp(np.interp(0, ratio, np.log(SIZES[: len(ratio)]))))
-assert SIZES[0] < even < 4096
-
-# 2. sigmoid 2, product 3, tanh 2, product 3, sum 3: 13 arrays; fused x, y and the result: 3.
-predicted, measured = 13 / 3, results["fusion"]["apart"] / results["fusion"]["fused"]
-assert predicted / 2 < measured < 2 * predicted
-
-
-# 3. Only methods and functions that all three have.
-def softmax(x):
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-numbers = rng.normal(size=(4, 5))
-assert np.allclose(softmax(numbers), softmax(mg.tensor(numbers, device=device)).to("cpu"))
-assert np.allclose(softmax(numbers).sum(axis=-1), 1)
-
-# 4. Queueing and work overlap, so the slower of the two counts: the host, 720 µs, while the GPU
-# would need 480. Fused: the host needs 240 µs, the GPU 320, and now the GPU is busy all the time.
-assert max(60 * 12, 60 * 8) == 720 and max(20 * 12, 20 * 16) == 320
-
+# %%
 if LIVE and os.environ.get("MINIGRAD_SAVE_GPU_OUTPUTS"):  # how data/gpu_outputs.json was made
     import cupy
 
@@ -481,3 +444,136 @@ if LIVE and os.environ.get("MINIGRAD_SAVE_GPU_OUTPUTS"):  # how data/gpu_outputs
     found = {"gpu": mg.cuda.get_device_name(), "date": today, "versions": versions}
     text = json.dumps({**found, "results": results}, indent=1)
     Path(os.environ["MINIGRAD_SAVE_GPU_OUTPUTS"]).write_text(text + "\n", encoding="utf-8")
+
+# %% [markdown]
+# ## Exercises
+#
+# All of them can be done without a GPU.
+#
+# ### Exercise 1
+#
+# Write `break_even(sizes, host, gpu)`: the size at which both take equally long. Interpolate on the
+# logarithmic scale, for sizes and for times; then use it on the times by size above.
+
+
+# %% answer
+def break_even(sizes, host, gpu): ...
+
+
+# %% check
+@exercise(1)
+def check(break_even):
+    sizes = np.array([16.0, 64.0, 256.0, 1024.0])
+    even = float(break_even(sizes, 0.01 * sizes**2, 1.0 * sizes))  # they meet at 100
+    hint = f"For times n²/100 and n the answer is 100, not {even:.4g}. Interpolate log(host/gpu)."
+    assert np.isclose(even, 100), hint
+    measured = float(break_even(np.array(SIZES[: len(by["cpu"])]), np.array(by["cpu"]),
+                                np.array(by["cuda"][: len(by["cpu"])])))  # fmt: skip
+    assert SIZES[0] <= measured <= SIZES[-1], f"{measured:.4g} is outside the measured sizes."
+
+
+# %% wrong
+def break_even(sizes, host, gpu):
+    return np.interp(0, host - gpu, sizes)
+
+
+# %% solution
+# The ratio host/GPU passes 1 between two sizes, its logarithm 0.
+def break_even(sizes, host, gpu):
+    return np.exp(np.interp(0, np.log(host / gpu), np.log(sizes)))
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# How many arrays does `x * sigmoid(x) + tanh(y) * x` move op by op, and how many fused? Compare the
+# ratio with what was measured.
+
+# %% answer
+arrays = ...  # op by op, and fused
+
+
+# %% check
+@exercise(2)
+def check(arrays):
+    one_input, two_inputs = 2, 3  # arrays that an op reads and writes
+    hint = "There are five ops. Each reads its inputs from memory and writes its result there."
+    assert arrays[0] == 2 * one_input + 3 * two_inputs, hint
+    assert arrays[1] == 3, "Fused, each input is read once, and only the result is written."
+    measured = results["fusion"]["apart"] / results["fusion"]["fused"]
+    assert arrays[0] / arrays[1] / 2 < measured < 2 * arrays[0] / arrays[1], f"{measured=:.1f}"
+
+
+# %% wrong
+arrays = 10, 3
+
+# %% solution
+# sigmoid 2, product 3, tanh 2, product 3, sum 3: 13 arrays; fused x, y and the result: 3.
+arrays = 13, 3
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Write a softmax along the last axis that runs on a NumPy array, a CuPy array and a tensor alike,
+# without asking which it is. Large inputs must not overflow.
+
+
+# %% answer
+def softmax(x): ...
+
+
+# %% check
+@exercise(3)
+def check(softmax):
+    numbers = rng.normal(size=(4, 5))
+    with np.errstate(all="ignore"):
+        far = softmax(numbers + 1000)
+    assert np.allclose(softmax(numbers).sum(axis=-1), 1), "Each row adds up to 1: keep the axis."
+    hint = "It overflows. Subtract the largest of each row first; the quotient stays the same."
+    assert np.allclose(far, softmax(numbers)), hint
+    x = mg.tensor(numbers, device=device)
+    hint = "A tensor gives another result. Use only methods and functions that all three have."
+    assert np.allclose(softmax(numbers), softmax(x).to("cpu")), hint
+
+
+# %% wrong
+def softmax(x):
+    e = np.exp(x)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+# %% solution
+# Only methods and functions that all three have.
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+# %% [markdown]
+# ### Exercise 4
+#
+# A training step has 60 kernels of 8 µs work each, and a launch costs the host 12 µs. How long is a
+# step? And if fusion makes 20 kernels of them, of 16 µs work each?
+
+# %% answer
+step_us = ...  # microseconds
+fused_us = ...
+
+
+# %% check
+@exercise(4)
+def check(step_us, fused_us):
+    hint = "The host queues while the GPU works: they overlap, and the slower of the two counts."
+    assert step_us == 60 * max(12, 8), hint
+    assert fused_us == 20 * max(12, 16), hint
+
+
+# %% wrong
+step_us = 60 * (12 + 8)
+fused_us = 20 * (12 + 16)
+
+# %% solution
+# Before, the host is the slower one: 720 µs, while the GPU would need 480. Fused, the host needs
+# 240 µs, the GPU 320, and now the GPU is busy all the time.
+step_us = 720
+fused_us = 320
