@@ -22,7 +22,6 @@ import os
 import tempfile
 import tracemalloc
 import warnings
-import weakref
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -580,6 +579,9 @@ def unpack(kept):
 
 
 # %% solution
+import weakref
+
+
 # A table from address to the packed copy, which must not outlive the copy: weak values. An address
 # that is used again belongs to another array, so the numbers are compared as well.
 class Half:

@@ -29,6 +29,7 @@ from time import perf_counter, process_time
 import matplotlib.pyplot as plt
 import minigrad_viz
 import numpy as np
+from exercises import exercise
 from IPython.display import display
 
 import minigrad as mg
@@ -345,44 +346,144 @@ with mg.no_grad():
 # %% [markdown]
 # ## Exercises
 #
-# 1. Count the parameters of `DigitNet` by hand, then compare with `summary`.
-# 2. How much does a filter that is applied everywhere save? Count the weights of a `Linear` that
-#    maps the 64 pixels to as many numbers as `conv1` does.
-# 3. Fool the model: move an image that it gets right along the sign of the gradient of its loss,
-#    $x + \varepsilon \, \mathrm{sign}(\partial L / \partial x)$ (Goodfellow et al., 2015). How many
-#    held-out images survive $\varepsilon = 0.1$? And random signs of the same size?
-# 4. Shift the held-out images by one pixel to the right. Does the accuracy suffer? What would it do
-#    without the shifts in training?
+# ### Exercise 1
+#
+# Count the parameters of `DigitNet` by hand.
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. Weights and biases; batch normalisation has two numbers a channel.
+# %% answer
+parameters = ...  # a number
+
+
+# %% check
+@exercise(1)
+def check(parameters):
+    kinds = {"conv": 0, "norm": 0, "hidden": 0, "out": 0}
+    for name, p in model.named_parameters():
+        kinds[name.partition(".")[0].rstrip("12")] += p.size
+    hint = f"Of these kinds of layer the model has as many: {list(kinds)}. "
+    hint += (
+        f"Yours is {sum(kinds.values()) - parameters} short: weights, biases, two for each norm."
+    )
+    assert parameters == sum(kinds.values()), hint
+
+
+# %% wrong
+parameters = 16 * 9 + 16 * 32 * 9 + 512 * 64 + 64 * 10
+
+# %% solution
+# Weights and biases; batch normalisation has two numbers a channel.
 conv = (1 * 9 * 16 + 16) + (16 * 9 * 32 + 32)
 norm = 2 * 16 + 2 * 32
 linear = (512 * 64 + 64) + (64 * 10 + 10)
-assert conv + norm + linear == sum(p.size for p in model.parameters()) == 38_378
+parameters = conv + norm + linear
 
-# 2. 64 inputs, 16 · 64 outputs, against 16 filters of 9.
-assert nn.Linear(64, 16 * 64, bias=False).weight.size == 65_536 and 16 * 9 == 144
+# %% [markdown]
+# ### Exercise 2
+#
+# How much does a filter that is applied everywhere save? Count the weights of a `Linear` that maps
+# the 64 pixels to as many numbers as `conv1` does, and those of `conv1` (no biases).
+
+# %% answer
+linear_weights = ...
+conv_weights = ...
 
 
-# 3. A step against the model costs far more than a random step of the same size.
+# %% check
+@exercise(2)
+def check(linear_weights, conv_weights):
+    size = model.conv1(mg.tensor(x[:1])).size
+    hint = f"conv1 makes {size} numbers of an image's 64 pixels."
+    assert linear_weights == nn.Linear(64, size, bias=False).weight.size, hint
+    assert conv_weights == model.conv1.weight.size, "conv1 has 16 filters of 3 × 3."
+
+
+# %% wrong
+linear_weights = 64 * 64
+conv_weights = 16 * 9
+
+# %% solution
+# 64 inputs, 16 · 64 outputs, against 16 filters of 9.
+linear_weights = 64 * 16 * 64
+conv_weights = 16 * 9
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Fool the model: move images that it gets right along the sign of the gradient of their loss,
+# $x + \varepsilon \, \mathrm{sign}(\partial L / \partial x)$ (Goodfellow et al., 2015). How many
+# held-out images survive $\varepsilon = 0.1$? And random signs of the same size?
+
+
+# %% answer
+def fooled(images, labels, epsilon): ...  # returns the moved images
+
+
+# %% check
 def right(images):
+    """The share of the held-out images that the model gets right, after some change."""
     with mg.no_grad():
         return float((model(mg.tensor(images)).numpy().argmax(axis=1) == y).mean())
 
 
-asked = mg.tensor(x, requires_grad=True)
-mg.cross_entropy(model(asked), y, reduction="sum").backward()
-model.zero_grad()
-signs = np.random.default_rng(0).choice([-1.0, 1.0], x.shape).astype("float32")
-fooled = right(x + 0.1 * np.sign(asked.grad.numpy()))
-noisy = right(x + 0.1 * signs)
-assert fooled < noisy - 0.05 and noisy > 0.95
+@exercise(3)
+def check(fooled):
+    moved = np.asarray(fooled(x, y, 0.1), dtype="float32")
+    hint = "Each pixel moves by 0.1 or not at all: take the sign of the gradient."
+    assert moved.shape == x.shape and abs(moved - x).max() < 0.101, hint
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], x.shape).astype("float32")
+    here, noisy = right(moved), right(x + 0.1 * signs)
+    hint = f"{here:.1%} are right, after random signs {noisy:.1%}. The loss must go up, not down."
+    assert here < noisy - 0.05, hint
 
-# 4. Hardly: it has seen such images.
-moved = np.roll(x, 1, axis=3)
-moved[..., 0] = 0
-assert right(moved) > 0.93
+
+# %% wrong
+def fooled(images, labels, epsilon):
+    asked = mg.tensor(images, requires_grad=True)
+    mg.cross_entropy(model(asked), labels).backward()
+    return images - epsilon * np.sign(asked.grad.numpy())
+
+
+# %% solution
+# A step against the model costs far more than a random step of the same size.
+def fooled(images, labels, epsilon):
+    asked = mg.tensor(images, requires_grad=True)
+    slope = mg.grad(mg.cross_entropy(model(asked), labels, reduction="sum"), asked)
+    return images + epsilon * np.sign(slope.numpy())
+
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Shift images by one pixel to the right; the column that comes in is empty. Does the accuracy
+# suffer? What would it do without the shifts in training?
+
+
+# %% answer
+def shifted(images): ...
+
+
+# %% check
+@exercise(4)
+def check(shifted):
+    moved = shifted(x)
+    assert moved.shape == x.shape, "Eight columns stay eight: the last one leaves the image."
+    assert np.array_equal(moved[..., 1:], x[..., :-1]), "Pixel c goes to pixel c + 1, in each row."
+    assert not moved[..., 0].any(), "The first column is empty; np.roll brings the last one back."
+    assert right(moved) > 0.93, f"{right(moved):.1%} of the shifted images are right."
+
+
+# %% wrong
+def shifted(images):
+    return np.roll(images, -1, axis=3)
+
+
+# %% solution
+# It hardly suffers: the model has seen such images. One that has not gets fewer of them right.
+def shifted(images):
+    moved = np.roll(images, 1, axis=3)
+    moved[..., 0] = 0
+    return moved
+
 
 plain = DigitNet()
 mg.train.Trainer(plain, mg.cross_entropy, optim.AdamW(plain.parameters(), lr=3e-3)).fit(
@@ -390,5 +491,6 @@ mg.train.Trainer(plain, mg.cross_entropy, optim.AdamW(plain.parameters(), lr=3e-
 )
 plain.eval()
 with mg.no_grad():
-    unshifted = float((plain(mg.tensor(moved)).numpy().argmax(axis=1) == y).mean())
-assert unshifted < right(moved)
+    unshifted = float((plain(mg.tensor(shifted(x))).numpy().argmax(axis=1) == y).mean())
+print(f"with shifts in training {right(shifted(x)):.1%}, without {unshifted:.1%}")
+assert unshifted < right(shifted(x))

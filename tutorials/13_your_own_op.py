@@ -25,6 +25,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import minigrad_viz
 import numpy as np
+from exercises import exercise
 from IPython.display import display
 
 import minigrad as mg
@@ -610,26 +611,74 @@ assert np.allclose(library, slow, atol=1e-12)
 # %% [markdown]
 # ## Exercises
 #
-# 1. Make a row `sinhc`, $y = \sinh(x)/x$, and pass `gradcheck`, `gradgradcheck` at points away from
-#    0. What happens at 0? (The library's `sinc` is a primitive with a series near 0.)
-# 2. `neighbours`: $y_i = x_{i+1} - x_i$ is linear. Write it with `@mg.primitive(kind="linear")` and
-#    a rule for `x` (the transpose). Show that `jvpcheck` passes although you gave no jvp.
-# 3. Gradient reversal, $y = x$ with $\bar x = -s\,g$, is used to make features useless to an
-#    adversary. Write it as a Function with a number `s`.
-# 4. Break `gated_sum_vjp` on purpose: leave out the `later` around the flipped gates. Which checks
-#    notice? Does the gradient for `x` of a sequence of length 1 notice?
+# ### Exercise 1
+#
+# Make a row `sinhc`, $y = \sinh(x)/x$, with `mg.elementwise`. The check looks at points away
+# from 0. What does it give at 0? (The library's `sinc` is a primitive with a series near 0.)
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. The partial is (cosh x − y)/x. At 0 both are 0/0 = NaN; a `where` around it would repair the
-# value and leave the second derivative wrong, hence the series.
+# %% answer
+sinhc = ...  # mg.elementwise(...)
+at_zero = ...  # a float
+
+
+# %% check
+@exercise(1)
+def check(sinhc, at_zero):
+    away = np.array([-2.0, -0.5, 0.7, 3.0])
+    assert np.allclose(sinhc(away), np.sinh(away) / away), "The result is not sinh(x)/x."
+    hint = "The derivative fails gradcheck: it is a quotient, so the rule has two parts."
+    assert gradcheck(sinhc, away, raise_exception=False), hint
+    assert gradgradcheck(sinhc, away, raise_exception=False), "The second derivative is wrong."
+    with np.errstate(invalid="ignore"):
+        found = float(sinhc(np.zeros(1))[0])
+    assert np.array_equal(at_zero, found, equal_nan=True), "Call it at 0: NumPy divides 0 by 0."
+
+
+# %% wrong
+sinhc = mg.elementwise(lambda x: np.sinh(x) / x, name="sinhc", dx=lambda x: np.cosh(x) / x)
+at_zero = np.nan
+
+# %% solution
+# The partial is (cosh x − y)/x. At 0 both are 0/0 = NaN; a `where` around it would repair the value
+# and leave the second derivative wrong, hence the series.
 sinhc = mg.elementwise(lambda x: np.sinh(x) / x, name="sinhc", dx=lambda x, y: (np.cosh(x) - y) / x)
-away = np.array([-2.0, -0.5, 0.7, 3.0])
-assert gradcheck(sinhc, away) and gradgradcheck(sinhc, away) and jvpcheck(sinhc, away)
-with np.errstate(invalid="ignore"):
-    assert np.isnan(sinhc(np.zeros(1))).all()
+at_zero = np.nan
+
+# %% [markdown]
+# ### Exercise 2
+#
+# `neighbours`: $y_i = x_{i+1} - x_i$ along the last axis is linear. Write it with
+# `@mg.primitive(kind="linear")` and a rule for `x`, the transpose. It needs no jvp.
+
+# %% answer
+neighbours = ...  # a primitive
 
 
-# 2. A linear op is its own jvp.
+# %% check
+@exercise(2)
+def check(neighbours):
+    line = rng.standard_normal((2, 5))
+    assert np.allclose(neighbours(line), np.diff(line)), "The result is x[1:] − x[:-1]."
+    hint = "The transpose is wrong: y_i has +x_{i+1} and −x_i, so x_i gets g_{i−1} − g_i."
+    assert gradcheck(neighbours, line, raise_exception=False), hint
+    assert gradgradcheck(neighbours, line, raise_exception=False), "The rule is not linear in g."
+    hint = "A linear op is its own jvp: say kind='linear', and give no jvp."
+    assert neighbours.jvp_rule is None and jvpcheck(neighbours, line, raise_exception=False), hint
+
+
+# %% wrong
+@mg.primitive(kind="linear")
+def neighbours(x):
+    return x[..., 1:] - x[..., :-1]
+
+
+@neighbours.vjp("x")
+def neighbours_dx(g):
+    zero = np.zeros_like(g[..., :1])
+    return np.concatenate([g, zero], axis=-1) - np.concatenate([zero, g], axis=-1)
+
+
+# %% solution
 @mg.primitive(kind="linear")
 def neighbours(x):
     return x[..., 1:] - x[..., :-1]
@@ -641,12 +690,39 @@ def neighbours_dx(g):
     return np.concatenate([zero, g], axis=-1) - np.concatenate([g, zero], axis=-1)
 
 
-line = rng.standard_normal((2, 5))
-assert gradcheck(neighbours, line) and gradgradcheck(neighbours, line)
-assert jvpcheck(neighbours, line) and neighbours.jvp_rule is None
+# %% [markdown]
+# ### Exercise 3
+#
+# Gradient reversal, $y = x$ with $\bar x = -s\,g$, is used to make features useless to an
+# adversary. Write it as a Function with a number `s`.
+
+# %% answer
+Reverse = ...  # a subclass of mg.Function
 
 
-# 3.
+# %% check
+@exercise(3)
+def check(Reverse):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = Reverse.apply(x, 0.1)
+    assert np.allclose(y.detach(), x.detach()), "Forwards it changes nothing."
+    (y * mg.tensor([10.0, 20.0])).sum().backward()
+    hint = f"For g = (10, 20) and s = 0.1 the gradient is (−1, −2), not {x.grad.tolist()}."
+    assert np.allclose(x.grad, [-1.0, -2.0]), hint
+
+
+# %% wrong
+class Reverse(mg.Function):
+    @staticmethod
+    def forward(ctx, x, s):
+        return x.copy()
+
+    @staticmethod
+    def backward(ctx, g):
+        return -g, None
+
+
+# %% solution
 class Reverse(mg.Function):
     @staticmethod
     def forward(ctx, x, s):
@@ -658,23 +734,36 @@ class Reverse(mg.Function):
         return -ctx.s * g, None
 
 
-x = mg.tensor([1.0, 2.0], requires_grad=True)
-(Reverse.apply(x, 0.1) * mg.tensor([10.0, 20.0])).sum().backward()
-assert np.allclose(x.grad.numpy(), [-1.0, -2.0])
+# %% [markdown]
+# ### Exercise 4
+#
+# Break `gated_sum_vjp` on purpose: leave out the `later` around the flipped gates. Does `gradcheck`
+# notice for a sequence of length 1, 2, 5?
 
-# 4. At length 1 there is no later step and all is right; from length 2 on gradcheck notices.
-broken = mg.primitive(lambda a, x: gated_sum(a, x), name="broken_gated_sum")
-
-
-@broken.vjp
-def broken_vjp(g, a, y, needs):
-    total = np.flip(gated_sum(np.flip(a, axis=-1), np.flip(g, axis=-1)), axis=-1)
-    return (total * later(y) if needs[0] else None), (total if needs[1] else None)
+# %% answer
+noticed = ...  # three truth values
 
 
-def passes(length):
-    at = rng.uniform(0.2, 0.9, length), rng.standard_normal(length)
-    return gradcheck(broken, at, raise_exception=False)
+# %% check
+@exercise(4)
+def check(noticed):
+    broken = mg.primitive(lambda a, x: gated_sum(a, x), name="broken_gated_sum")
+
+    @broken.vjp
+    def broken_vjp(g, a, y, needs):
+        total = np.flip(gated_sum(np.flip(a, axis=-1), np.flip(g, axis=-1)), axis=-1)
+        return (total * later(y) if needs[0] else None), (total if needs[1] else None)
+
+    assert len(noticed) == 3, "Give three truth values."
+    for length, answer in zip((1, 2, 5), noticed):
+        at = rng.uniform(0.2, 0.9, length), rng.standard_normal(length)
+        hint = f"Length {length}: to how many later steps does the backward carry a gradient?"
+        assert answer != bool(gradcheck(broken, at, raise_exception=False)), hint
 
 
-assert passes(1) and not passes(2) and not passes(5)
+# %% wrong
+noticed = [True, True, True]
+
+# %% solution
+# At length 1 there is no later step and all is right; from length 2 on gradcheck notices.
+noticed = [False, True, True]

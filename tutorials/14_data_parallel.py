@@ -29,6 +29,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad import distributed, nn
@@ -283,63 +284,172 @@ plt.tight_layout()
 # %% [markdown]
 # ## Exercises
 #
-# 1. Give the two parts of the batch 3 and 5 rows. Which weights make the mean right again?
-# 2. How many buckets has `deep` with `bucket_mb=0`, and with `bucket_mb=1000`? Why is neither good?
-#    (Run the timeline cell with both under `mpiexec -n 2` and look at `model.timeline.hidden`.)
-# 3. Accumulate the gradients of four small batches with `with model.no_sync():` around the first
-#    three. How often do the ranks communicate?
-# 4. What is the derivative of `broadcast`? Derive it, then check it with a backward.
-# 5. Halve the bandwidth of the link. From how many ranks on does a ring's step take at least 1.5
-#    times as long as one rank's alone? And with a tenth of the latency?
+# ### Exercise 1
+#
+# Give the two parts of the batch 3 and 5 rows. Which weights make the mean right again?
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. Each part's mean counts with its share of the rows.
-weighted = (3 * gradient(slice(0, 3)) + 5 * gradient(slice(3, 8))) / 8
-assert np.allclose(weighted, joined, atol=1e-15)
+# %% answer
+weights_of_parts = ...  # two numbers
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 2. One for each of 12 parameters: 12 times the latency. One in all: nothing is sent before the
+
+# %% check
+@exercise(1)
+def check(weights_of_parts):
+    one, other = weights_of_parts
+    assert np.isclose(one + other, 1), "The weights of a mean add up to 1."
+    weighted = one * gradient(slice(0, 3)) + other * gradient(slice(3, 8))
+    hint = "Each row of the batch must count the same, whichever part it is in."
+    assert np.allclose(weighted, joined, atol=1e-12), hint
+
+
+# %% wrong
+weights_of_parts = 1 / 2, 1 / 2
+
+# %% solution
+# Each part's mean counts with its share of the rows.
+weights_of_parts = 3 / 8, 5 / 8
+
+# %% [markdown]
+# ### Exercise 2
+#
+# `deep` has 12 parameters. How many buckets has it with `bucket_mb=0`, and about how many with
+# `bucket_mb=1000`? Why is neither good? (Run the timeline cell with both under `mpiexec -n 2` and
+# look at `model.timeline.hidden`.)
+
+
+# %%
+def wrapped(megabytes):
+    """A network like `deep`, wrapped, after two backwards: then buckets have the measured order."""
+    layers = [layer for _ in range(6) for layer in (nn.Linear(256, 256), nn.Tanh())]
+    net = distributed.DataParallel(nn.Sequential(*layers), bucket_mb=megabytes)
+    for _ in range(2):
+        (net(rows) ** 2).mean().backward()
+    return net
+
+
+# %% answer
+smallest_buckets = ...  # how many with bucket_mb=0
+largest_buckets = ...  # how many with bucket_mb=1000
+
+
+# %% check
+@exercise(2)
+def check(smallest_buckets, largest_buckets):
+    for megabytes, answer in ((0, smallest_buckets), (1000, largest_buckets)):
+        net = wrapped(megabytes)
+        there = len(net.buckets)
+        net.close()
+        hint = f"bucket_mb={megabytes} makes {there} buckets: one is full when it holds as much."
+        # the first bucket is cut at 1 MB, so that even one bucket in all may become two
+        assert there - 1 <= answer <= there, hint
+
+
+# %% wrong
+smallest_buckets, largest_buckets = 6, 1
+
+# %% solution
+# One for each of 12 parameters: 12 times the latency. One in all: nothing is sent before the
 # backward has ended.
-model.close()
-for megabytes, expected in ((0, 12), (1000, 1)):
-    other = distributed.DataParallel(deep, bucket_mb=megabytes)
-    (other(rows) ** 2).mean().backward()
-    (other(rows) ** 2).mean().backward()  # in the measured order
-    say(f"bucket_mb={megabytes}: {len(other.buckets)} buckets, {other.timeline.hidden:.0%} hidden")
-    # the first bucket is cut at 1 MB, so that even one bucket in all may become two
-    assert expected <= len(other.buckets) <= expected + 1
-    other.close()
+smallest_buckets, largest_buckets = 12, 1
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 3. Once: the number of collectives goes up by one exchange of all buckets.
-model = distributed.DataParallel(deep, bucket_mb=0.2)
-(model(rows) ** 2).mean().backward()  # the first backward also agrees on the order
-before = distributed.world().collectives
-with model.no_sync():
-    for _ in range(3):
-        (model(rows) ** 2).mean().backward()
-assert distributed.world().collectives == before
-(model(rows) ** 2).mean().backward()
-assert distributed.world().collectives == before + 1
+# %% [markdown]
+# ### Exercise 3
+#
+# Accumulate the gradients of four small batches with `with net.no_sync():` around the first three.
+# How often do the ranks exchange all gradients?
 
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 4. Every rank's y is the root's x, so the root's x gets the sum of all cotangents; the others' x
-# has no influence, so 0.
-b = mg.tensor([3.0], requires_grad=True)
-(distributed.broadcast(b, root=0) * (rank + 1)).sum().backward()
-assert b.grad.tolist() == [size * (size + 1) / 2 if rank == 0 else 0]
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 5. The ring's latency, 2(p − 1)α for each bucket, is what grows; bandwidth hardly matters.
+# %% answer
+exchanges = ...  # a number
 
 
-def first(link):
-    """The least number of ranks for which a step takes 1.5 times as long as alone; or None."""
-    return next(
-        (p for p in simulate.RANKS if simulate.predict(step, link, p).step > 1.5 * step.total), None
-    )
+# %% check
+@exercise(3)
+def check(exchanges):
+    net = wrapped(0.2)
+    before = distributed.world().collectives
+    with net.no_sync():
+        for _ in range(3):
+            (net(rows) ** 2).mean().backward()
+    (net(rows) ** 2).mean().backward()
+    there = distributed.world().collectives - before
+    net.close()
+    hint = f"distributed.world().collectives went up by {there}: what does no_sync leave out?"
+    assert exchanges == there, hint
 
 
-half, quick = simulate.Link(10e-6, 5e9), simulate.Link(1e-6, 5e9)
-say("10 µs:", first(half), "ranks; 1 µs:", first(quick))
-assert first(quick) is None or first(half) <= first(quick)
+# %% wrong
+exchanges = 4
+
+# %% solution
+# Once: the number of collectives goes up by one exchange of all buckets.
+exchanges = 1
+
+# %% [markdown]
+# ### Exercise 4
+#
+# What is the derivative of `broadcast` from rank 0? Derive it, from the cotangents of all ranks.
+
+
+# %% answer
+def broadcast_gradient(rank, cotangents): ...  # returns rank's gradient of its own x
+
+
+# %% check
+@exercise(4)
+def check(broadcast_gradient):
+    cotangents = [10.0, 20.0, 30.0]
+    hint = "Every rank's y is the root's x: the root's x gets the cotangents of all of them."
+    assert broadcast_gradient(0, cotangents) == 60.0, hint
+    hint = "The x of another rank is written over, so it has no influence."
+    assert broadcast_gradient(2, cotangents) == 0.0, hint
+    b = mg.tensor([3.0], requires_grad=True)
+    (distributed.broadcast(b, root=0) * (rank + 1)).sum().backward()
+    expected = broadcast_gradient(rank, [r + 1.0 for r in range(size)])
+    assert b.grad.tolist() == [expected], f"The backward gives {b.grad.tolist()}."
+
+
+# %% wrong
+def broadcast_gradient(rank, cotangents):
+    return cotangents[rank]
+
+
+# %% solution
+def broadcast_gradient(rank, cotangents):
+    return sum(cotangents) if rank == 0 else 0.0
+
+
+# %% [markdown]
+# ### Exercise 5
+#
+# From how many of `simulate.RANKS` on does a ring's step take more than 1.5 times as long as one
+# rank's alone? Compare links of half the bandwidth and of a tenth of the latency.
+
+
+# %% answer
+def slow_from(step, link): ...  # returns the number, or None if there is none
+
+
+# %% check
+@exercise(5)
+def check(slow_from):
+    for link in (simulate.Link(10e-6, 5e9), simulate.Link(1e-6, 10e9), simulate.Link(1e-3, 10e9)):
+        slow = [
+            p for p in simulate.RANKS if simulate.predict(step, link, p).step > 1.5 * step.total
+        ]
+        hint = f"For {link} these are slow: {slow}. Look for the first of them."
+        assert slow_from(step, link) == (slow[0] if slow else None), hint
+
+
+# %% wrong
+def slow_from(step, link):
+    times = {p: simulate.predict(step, link, p).step for p in simulate.RANKS}
+    return max(times, key=times.get)
+
+
+# %% solution
+# The ring's latency, 2(p − 1)α for each bucket, is what grows; bandwidth hardly matters.
+def slow_from(step, link):
+    for p in simulate.RANKS:
+        if simulate.predict(step, link, p).step > 1.5 * step.total:
+            return p
+    return None

@@ -211,15 +211,17 @@ def _write(target: Path, notebook: nbformat.NotebookNode) -> None:
     part.replace(target)
 
 
-def folder_for_class(folder: Path) -> Path:
-    """A folder with all that notebooks use beside themselves."""
+def write_for_class(folder: Path, script: Path, notebook: nbformat.NotebookNode) -> None:
+    """Write a notebook into a folder, with all that notebooks use beside themselves."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in NEEDED:
         if (HERE / name).is_dir():
             shutil.copytree(HERE / name, folder / name, dirs_exist_ok=True)
         elif (HERE / name).exists():
             shutil.copy(HERE / name, folder)
-    return folder
+    _write(folder / notebook_of(script).name, notebook)
+    if any(f'"{script.name}"' in cell.source for cell in notebook.cells):  # it runs itself
+        jupytext.write(notebook, folder / script.name, fmt="py:percent")
 
 
 def build(script: Path, options: argparse.Namespace) -> str:
@@ -231,11 +233,9 @@ def build(script: Path, options: argparse.Namespace) -> str:
         return "" if fresh else "is not what its script says: run make tutorials"
     try:
         if options.hand_out:
-            target = folder_for_class(options.hand_out) / beside.name
-            _write(target, handout(with_trials(cells_of(script))))
+            write_for_class(options.hand_out, script, handout(with_trials(cells_of(script))))
         elif options.solutions:
-            target = folder_for_class(options.solutions) / beside.name
-            _write(target, solved(run(script)))
+            write_for_class(options.solutions, script, solved(run(script)))
         else:
             _write(beside, handout(run(script)))
     except CellExecutionError as error:
