@@ -112,7 +112,7 @@ class Plan:
             graph.build_plans()
         except Exception as error:
             raise Unsupported(str(error)) from error
-        self.graph = graph
+        self.run = runner(graph)
         # The front end would ask each tensor for its number, at every call.
         self.numbers = [x.get_uid() for x in (*inputs, *[y for y, _, _ in results])]
         self.workspace = graph.get_workspace_size()
@@ -121,8 +121,28 @@ class Plan:
         ys = [cupy.empty(shape, dtype) for shape, dtype in self.made]
         memory = cupy.empty(max(self.workspace, 1), np.uint8)
         pointers = {n: x.data.ptr for n, x in zip(self.numbers, (*arrays, *ys), strict=True)}
-        self.graph.execute(pointers, memory.data.ptr, handle=_handle(cupy))
+        self.run(pointers, memory.data.ptr, _handle(cupy))
         return ys
+
+
+def runner(graph: Any) -> Callable:
+    """run(pointers, memory, handle) of a graph that is built.
+
+    That is graph.execute. The front end 1.32 describes the tensor of each pointer anew there, which
+    takes the host longer than the launch. Its last step is to run the graph that it has given to
+    cuDNN; where that is at hand, it is run at once.
+    """
+    lowered, plans = getattr(graph, "_lowered_graph", None), getattr(graph, "_plans", None)
+    run = getattr(lowered, "_execute_plan_at_index", None)
+    of_cudnn = getattr(graph, "selected_engine", None) is None  # others are written in Python
+    number = getattr(plans[graph._plan_index], "cpp_index", None) if plans and of_cudnn else None
+    if run is None or number is None:
+        return lambda pointers, memory, handle: graph.execute(pointers, memory, handle=handle)
+
+    def at_once(pointers: dict, memory: int, handle: Any) -> None:
+        run(pointers, memory, number, handle.backend_handle, None, None, None)
+
+    return at_once
 
 
 def kept(cupy: Any, key: tuple, make: Callable[[], Plan]) -> Plan | None:
