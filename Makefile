@@ -11,7 +11,7 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials course tutorials-handout tutorials-solutions test test-fast test-plain test-gpu lint format bench docs clean
+.PHONY: help demo tutorials course tutorials-handout tutorials-solutions test test-fast test-plain test-gpu lint format bench figures docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make lint       formatting, lint, types"
 	@echo "make format     write the formatting"
 	@echo "make bench      benchmarks beside PyTorch"
+	@echo "make figures    pictures of the pages and outputs of their commands, made anew"
 	@echo "make docs       the pages of documentation, in site/"
 	@echo "make clean      remove $(VENV), caches and the demo's output"
 	@echo "PYTHON=python3.12 chooses the interpreter"
@@ -72,6 +73,11 @@ lint: $(DEV)
 format: $(DEV)
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+# The pictures need a Chromium.
+figures: $(DEV)
+	$(PY) docs/make_figures.py
+	$(PY) docs/pictures/make.py
 
 docs: $(DEV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[docs]'

@@ -6,7 +6,6 @@ pages that `minigrad-viz` writes, at moments of the step-through that are set by
 
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent.parent, HERE.parent.parent / "viz"):
+for folder in (HERE, HERE.parent, HERE.parent.parent, HERE.parent.parent / "viz"):
     sys.path.insert(0, str(folder))
 
+import make_figures  # noqa: E402
 import programs  # noqa: E402
 from minigrad_viz.cli import main as viz  # noqa: E402
 from PIL import Image  # noqa: E402
@@ -131,16 +131,53 @@ def still(browser: Browser) -> None:
     assert viz(["diff", *pair, "-o", str(HERE / "diff.svg")]) == 1
 
 
+def recorded(name: str) -> tuple[str, str]:
+    """The dump of the graph, and the log with memory, of a program that a page shows."""
+    program, dump, log = (WORK / f"{name}.{end}" for end in ("py", "json", "jsonl"))
+    program.write_text(make_figures.programs()[f"{name}.py"], encoding="utf-8")
+    environment = make_figures.environment() | {"MINIGRAD_GRAPH_OUT": str(dump)}
+    subprocess.run([sys.executable, program.name], cwd=WORK, env=environment, check=True)
+    del environment["MINIGRAD_GRAPH_OUT"]
+    run = ["minigrad-profile", "run", "--memory", "-o", log.name, program.name]
+    subprocess.run(run, cwd=WORK, env=environment, check=True)
+    page = ["minigrad-profile", "report", log.name, "-o", f"{name}-report.html"]
+    subprocess.run(page, cwd=WORK, env=environment, check=True)
+    return dumped(name, json.loads(dump.read_text(encoding="utf-8"))), f"{name}-report.html"
+
+
+def part(browser: Browser, url: str, name: str, sections: list[str], script: str = "0") -> None:
+    """Sections of a report, in light and dark: those from the first to the last of the list."""
+    for end, theme in (("", "light"), ("-dark", "dark")):
+        page = opened(browser, url, theme, {"width": 1100, "height": 900})
+        keep = "".join(f":not(#{s})" for s in sections)
+        page.add_style_tag(content=f"section{keep} {{ display: none !important }}")
+        page.evaluate(script)
+        page.wait_for_timeout(500)
+        shown = f"document.getElementById('{sections[-1]}')"
+        height = page.evaluate(f"Math.ceil({shown}.getBoundingClientRect().bottom) + 20")
+        page.set_viewport_size({"width": 1100, "height": height})
+        shot(page, f"{name}{end}")
+
+
 def first(browser: Browser) -> None:
-    """first.svg: the graph of the program on the page of the first five minutes."""
-    page = (HERE.parent / "first-five-minutes.md").read_text(encoding="utf-8")
-    program, dump = WORK / "first.py", WORK / "first.json"
-    program.write_text(page.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
-    paths = os.pathsep.join(sys.path[:3])
-    environment = {**os.environ, "PYTHONPATH": paths, "MINIGRAD_GRAPH_OUT": str(dump)}
-    subprocess.run([sys.executable, program], env=environment, check=True)
-    graph = dumped("first", json.loads(dump.read_text(encoding="utf-8")))
-    assert viz([graph, "-o", str(HERE / "first.svg"), "--title", "first.py"]) == 0
+    """The pictures of the first lesson."""
+    dump, report = recorded("first")
+    assert viz([dump, "-o", str(HERE / "first.svg"), "--title", "first.py"]) == 0
+    url = page_of(dump, "first.py: one backward", step=True)
+    moment = "app.player.follows = false; app.fit(); app.player.seek(8.55)"
+    for name, theme in (("first-step", "light"), ("first-step-dark", "dark")):
+        shot(opened(browser, url, theme, {"width": 1200, "height": 850}), name, moment)
+    url = (WORK / report).as_uri()
+    part(browser, url, "first-report", ["summary", "advice", "tables"])
+    part(browser, url, "first-memory", ["memory"])
+
+
+def report(browser: Browser) -> None:
+    """The report of tutorials/slow.py: what it begins with, and its timeline, flames and memory."""
+    _, page = recorded("slow")
+    url = (WORK / page).as_uri()
+    part(browser, url, "report", ["summary", "advice", "tables"])
+    part(browser, url, "report-time", ["timeline", "flame", "memory"])
 
 
 def animated(browser: Browser) -> None:
@@ -171,6 +208,7 @@ def animated(browser: Browser) -> None:
 PICTURES = {
     "step-through": step_through, "parallel": parallel, "transformer": transformer, "large": large,
     "checks": checks, "animated": animated, "still": still, "first": first,
+    "report": report,
 }  # fmt: skip
 
 
