@@ -1,7 +1,7 @@
 """How some ops run on a hidden batch axis; those not named here have their rule in their own file.
 
-A rule gets the op, its inputs (the batch axis in front where `batched`), and its parameters, and
-returns the result with the batch axis in front.
+A rule gets the op, its inputs (with the batch axis first where `batched`), and its parameters. It
+returns the result with the batch axis first.
 """
 
 from typing import Any

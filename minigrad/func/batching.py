@@ -94,8 +94,8 @@ class Batched(NoLeaf, Tensor):
 
 
 def _repeated(xs: list, batched: list[bool]) -> list:
-    """The arrays among xs, each with the examples' axis: for an op of several outputs, of which one
-    may be a function of what all examples share.
+    """The arrays among xs, each with the examples' axis. An op may have several outputs, one of
+    which depends on shared values alone.
     """
     size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
     arrays = [hasattr(x, "dtype") for x in xs]
@@ -229,7 +229,7 @@ def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -
             (as_result(y.data), True) if type(y) is kind else (value_of("vmap", y), False)
             for y in tree.leaves(returned)
         ]
-        # what is still referred to when the level ends is so from outside
+        # a tensor still referred to when the level ends is so from outside
         returned = tree.rebuild(returned, [y for y, _ in ys])
     return returned, ys, size
 

@@ -3,8 +3,8 @@
 Eager code needs none of them: `if` and `while` are recorded as they happen. They are for code that
 is to run under vmap as well, where a condition may differ from example to example. Then both
 branches run and each example selects its own result. A branch that an example does not take is
-computed with the operands of an example that takes it, so that it meets no values that it was not
-written for: a selected-away NaN or Inf would still reach the gradient, as 0 · Inf.
+computed with the operands of an example that takes it. It then meets no values that it was not
+written for. A NaN or Inf in an unselected branch would still reach the gradient, as 0 · Inf.
 """
 
 import operator
@@ -109,8 +109,8 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     """true_fn(*operands) if pred, else false_fn(*operands). Trees in, trees out.
 
     One branch runs, recorded as usual. Under vmap, where pred differs from example to example, both
-    do, and each example selects. What a branch uses should then be among the operands: from a
-    captured tensor a branch sees the values also of examples that do not take it.
+    do, and each example selects. Tensors that a branch uses should then be operands: of a captured
+    tensor a branch sees the values also of examples that do not take it.
     """
     require_function("cond", true_fn)
     require_function("cond", false_fn)
@@ -158,8 +158,8 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
 def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
     """state = init; while cond_fn(state): state = body_fn(state). The state may be a tree.
 
-    Recorded step by step, so both forward and reverse mode pass through it, and memory grows with
-    the steps; mg.func.fixed_point has the gradient of a limit without them. Under vmap it runs
+    It is recorded step by step: both forward and reverse mode pass through it, and memory grows
+    with the steps. mg.func.fixed_point has the gradient of a limit without them. Under vmap it runs
     until the last example is done; an example that is done keeps its state.
     """
     require_function("while_loop", cond_fn)
@@ -215,9 +215,9 @@ def scan(
 ) -> tuple:
     """carry = init; for x in xs: carry, y = f(carry, x). (the last carry, the ys stacked)
 
-    xs is a tree whose leaves share their first axis, or None with a length. reverse=True goes from
-    the last to the first; each y stands where its x stood. Where there is no step, f is called
-    once, on zeros, to learn the shapes of the ys, of which there are then none.
+    xs is a tree whose leaves share their first axis, or None with a length. With reverse=True it
+    goes from the last to the first; each y has the index of its x. Where there is no step, f is
+    called once, on zeros, to learn the shapes of the ys, of which there are then none.
     """
     require_function("scan", f)
     rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]

@@ -100,7 +100,7 @@ def _by_columns(
         for x in xs:
             if not is_differentiable(x.dtype):
                 raise no_variable(what, x)
-        results: list = []  # of each run: (y, aux), the same whatever the tangent
+        results: list = []  # of each run: (y, aux), the same for every tangent
         mapped = drawing_the_same(_mapped)
 
         def columns(i: int) -> list:

@@ -2,12 +2,11 @@
 
 r(x, θ) = 0 defines x(θ). Differentiating both sides, J ẋ = −∂r/∂θ θ̇ with J = ∂r/∂x. So for a
 cotangent g of x, solve Jᵀu = g once; the gradient of θ is −(∂r/∂θ)ᵀu. The steps of the solver are
-not recorded and have no part in it: any solver gives the same gradient, and memory does not grow
-with its steps.
+not recorded. So any solver gives the same gradient, and memory does not grow with its steps.
 
-The rule is made of vjps of r at the solution and of one linear solve, all of them differentiable,
-so derivatives of any order and forward mode follow. With linear="gmres" the solve is itself the
-root of Jᵀu − g, an equation like any other.
+The rule consists of vjps of r at the solution and of one linear solve. All of them are
+differentiable, so derivatives of any order and forward mode follow. With linear="gmres" the solve
+is itself the root of Jᵀu − g, an equation like any other.
 
 Griewank and Walther, Evaluating Derivatives, 2008, chapter 15; Blondel et al., Efficient and
 modular implicit differentiation, 2022.
@@ -38,7 +37,7 @@ _DENSE_UP_TO = 256  # unknowns; beyond, linear="auto" means gmres
 
 @dataclass(frozen=True)
 class Equation:
-    """r(x, *θ) = 0 for vectors x; axes in front of a vector count examples.
+    """r(x, *θ) = 0 for vectors x; leading axes count examples.
 
     name      of the function that the user called, for errors
     residual  (x, *θ) -> r, on tensors

@@ -1,8 +1,8 @@
 """jvp: forward mode. A tangent travels with each value, through the same rules.
 
 Elementwise ops multiply it by their partials, linear ops are applied to it, multilinear ops once
-for each argument. What has only a reverse rule gets its jvp from the vjp of its vjp: the map
-g ↦ Jᵀg is linear, and its own transpose is t ↦ Jt.
+for each argument. An op with only a reverse rule gets its jvp from the vjp of its vjp. The map g ↦
+Jᵀg is linear, and its transpose is t ↦ Jt.
 """
 
 import sys

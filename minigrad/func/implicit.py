@@ -1,4 +1,4 @@
-"""root and fixed_point: what is solved for is a differentiable function of the parameters.
+"""root and fixed_point: the solution is a differentiable function of the parameters.
 
 equations.py has the theorem and the op, solvers.py the searches.
 """
@@ -210,7 +210,7 @@ def _each(solve: Callable) -> Callable:
 
 
 def _checked(equation: Equation, x: Any, values: Any, tol: float) -> Any:
-    """What a user's solver returned, if it solves the equation."""
+    """The result of a user's solver, if it solves the equation."""
     with no_grad():
         r = _on_arrays(equation, values)(x)
     if not solvers.is_small(r, x, tol):

@@ -2,10 +2,10 @@
 whole index, differ between examples.
 
 An index has one item for each axis: slices, None, and positions (integers, arrays of them). The
-axes with positions are brought in front and become one, whose entries are rows; the positions
-become numbers of rows, which are arguments of take and put_along_axis, and so may differ. The
-slices and None are the same for all examples, and are applied before. A write to a mask is
-mg.where; what it would read has another length in each example.
+axes with positions are moved to the front and become one, whose entries are rows. The positions
+become row numbers, which are arguments of take and put_along_axis, and so may differ. The slices
+and None are the same for all examples, and are applied before. A write to a mask is mg.where; a
+read would have another length in each example.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """How transforms nest: each one that runs is a level, and an op runs at the innermost level first.
 
 A tensor of level n holds, as its data, a value of a lower level: an array, or a tensor of a level
-below n. An op whose arguments reach up to level n is run by level n's rule; that rule computes
-with the lower values, and so calls ops that run at the levels below, down to arrays. Derivative
-rules are ordinary calls of ops, so they take the same way: jvp∘grad, vmap∘grad and any other order
-need no code of their own.
+below n. Level n's rule runs an op whose arguments reach up to level n. That rule computes with the
+lower values, and so calls ops that run at the levels below, down to arrays. Derivative rules are
+ordinary calls of ops and take the same way, so jvp∘grad, vmap∘grad and any other order need no
+further code.
 
 An argument of a lower level is a constant to level n. That is what keeps an inner derivative from
 mistaking the outer variable for its own (perturbation confusion).
@@ -28,7 +28,7 @@ from ..tensor_api.tensor import Tensor
 from .residuals import with_residuals
 
 # Whether an object adds to the count of references to its class. A CPython without the GIL keeps
-# that count elsewhere, or none, so that threads which make objects of one class do not meet there.
+# that count elsewhere, or none: threads that make objects of one class do not meet there.
 _MOST_CLASSES = 16  # kept of one level
 _OBJECTS_COUNT = "free-threading" not in sys.version
 
@@ -231,9 +231,9 @@ def _settle(base: Any, level: int, failed: bool = False) -> None:
 
 
 def _lower(x: Any, before: level_membership.Before) -> None:
-    """Let x, a tensor of a level that ends, stand for its value one level below.
+    """Turn x, a tensor of a level that ends, into its value one level below.
 
-    In memory of its own: results and graphs may hold what it had inside, and x may be written on.
+    In new memory: results and graphs may hold its former array, and x may be written to later.
     """
     value = as_result(x.data).copy()
     if value.level > before.kind.level:
@@ -250,7 +250,7 @@ def lowered(y: Any, kind: type[Tensor]) -> Any:
 
 
 def as_result(y: Any) -> Any:
-    """What a transform hands out: tensors, never bare arrays."""
+    """The results of a transform: tensors, never plain arrays."""
     return y if isinstance(y, Tensor) else wrap(y)
 
 

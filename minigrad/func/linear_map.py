@@ -16,9 +16,9 @@ __all__ = ["linearize"]
 def linearize(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """(y, push): y = fn(*primals) and push(*tangents) = J · tangents, without running fn again.
 
-    fn runs once and is recorded; so is the vjp g ↦ Jᵀg, once, on its graph. push walks the graph
-    of the vjp, which is linear, so its transpose is t ↦ Jt: the cost of one tangent pass, as
-    often as it is called. Trees as in jvp. With has_aux, (y, push, aux).
+    fn runs once and is recorded; so is the vjp g ↦ Jᵀg, once, on its graph. Each call of push walks
+    the graph of the vjp, at the cost of one tangent pass. The vjp is linear, so its transpose is t
+    ↦ Jt. Trees as in jvp. With has_aux, (y, push, aux).
     """
     run = Recorded("linearize", fn, primals, has_aux, lasting=True)
     with new_level(LevelTensor):

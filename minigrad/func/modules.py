@@ -29,14 +29,14 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with these tensors in place of its own, by path ("out.weight").
+    """module(*args, **kwargs) with its tensors replaced by these, by path ("out.weight").
 
-    A dict, or several that together name each path once; what they leave out stays the module's
-    own. The module is as before afterwards, also after an exception; meanwhile no other thread may
-    use it. `args` is a tuple, or one argument that is none. A parameter that stands under several
-    paths is replaced under all of them by a value for one; tie_weights=False replaces it only where
-    it is named. strict=True wants every path. A buffer that the module writes to (running
-    statistics) is written in the tensor given for it. TransformError for paths it does not have.
+    A dict, or several that together name each path once; for other paths the module's tensors stay.
+    The module is as before afterwards, also after an exception; during the call no other thread may
+    use it. `args` is a tuple, or one argument that is none. A value for one path replaces a shared
+    parameter under all its paths; with tie_weights=False only under the named one. With strict=True
+    every path must be given. A buffer that the module writes to (running statistics) is written in
+    the tensor given for it. TransformError for paths it does not have.
     """
     if not hasattr(module, "named_modules"):
         raise TypeError(

@@ -1,8 +1,8 @@
 """odeint: differential equations, differentiable in the first state, the times and the arguments.
 
-Dormand and Prince's method of order 5 (1980) with error control. What is differentiated are the
-steps that were taken; their lengths, as shares of the interval between two times, are constants.
-So derivatives are those of the numerical solution, of any order and in every transform.
+Dormand and Prince's method of order 5 (1980) with error control. The derivative is that of the
+steps taken; their lengths, as shares of the interval between two times, are constants. So
+derivatives are those of the numerical solution, of any order and in every transform.
 """
 
 from collections.abc import Callable
@@ -42,11 +42,11 @@ def odeint(
 ) -> Any:  # fmt: skip
     """y(t₀), y(t₁) … for dy/dt = f(y, t, *args) with y(t₀) = y0, stacked on a new first axis
 
-    y0: a tensor, or a tree of tensors, in which f returns its slope too. t (n,): increasing or
-    decreasing times. rtol, atol: the estimated error of a step stays below atol + rtol |y|. Memory
-    grows with the number of steps. ConvergenceError after max_steps steps between two times,
-    or where a step has become too short. For stiff equations take another library. 16-bit states
-    and times are computed with in float32.
+    y0 is a tensor, or a tree of tensors; f returns a slope of the same form. The times t (n,)
+    increase or decrease. The estimated error of a step stays below atol + rtol |y|. Memory grows
+    with the number of steps. ConvergenceError after max_steps steps between two times, or where a
+    step has become too short. For stiff equations take another library. 16-bit states and times are
+    computed with in float32.
     """
     require_function("odeint", f)
     t = _widened(as_tensor(t))

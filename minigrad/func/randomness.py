@@ -1,4 +1,4 @@
-"""What a random op means inside vmap: refused, one draw for every example, or one for all."""
+"""Random ops inside vmap: refused, one draw for every example, or one for all."""
 
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +71,7 @@ def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict)
         found = op(*xs, **{**params, "shared": (0, *shared)})
         if not isinstance(found, tuple):
             return found
-        # beside its residuals: a mask has one entry in front, and each example is to have it
+        # like its residuals: a mask has one leading entry, and each example is to have it
         size = (xs[0].shape[0],)
         return tuple([ops.broadcast_to(y, shape=size + y.shape[1:]) for y in found])
     return op.batch_rule(op, xs, batched, params)

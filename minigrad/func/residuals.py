@@ -1,7 +1,7 @@
 """Ops whose forward returns more than its result, where a level of a transform records them.
 
-To the level above, a call is the op itself one level down, and that has to hand out the residuals
-too, since they are saved above. So the op gets a twin that has them as further outputs.
+To the level above, a call is the op itself one level down. That has to return the residuals too,
+since they are saved above. So the op gets a twin that has them as further outputs.
 """
 
 from typing import Any

@@ -64,7 +64,7 @@ class Recorded:
 
     inputs     the arguments as variables of the level (a tuple of trees), `xs` their leaves
     returned   what the function returned (a tree), `ys` its leaves, all of the level
-    aux        what it returned besides, as lower values
+    aux        its auxiliary result, as lower values
     """
 
     def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):

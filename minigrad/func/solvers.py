@@ -15,7 +15,7 @@ from ..errors import ConvergenceError
 
 
 def tolerance(dtype: Any) -> float:
-    """What is asked for where the user names no tolerance: ε^(3/4), 1.8e-12 for float64."""
+    """The default tolerance: ε^(3/4), 1.8e-12 for float64."""
     return float(finfo(dtype).eps) ** 0.75
 
 

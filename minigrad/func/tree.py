@@ -1,6 +1,6 @@
-"""Trees: nested dicts, lists, tuples, named tuples and dataclasses, taken apart and put together.
+"""Trees: nested dicts, lists, tuples, named tuples and dataclasses, split up and put together.
 
-What is none of these is a leaf. None is an empty tree: it has no leaves and stays where it is.
+Anything else is a leaf. None is an empty tree: it has no leaves and stays where it is.
 """
 
 import copy
@@ -40,7 +40,7 @@ def _children_like(tree: Any, other: Any) -> list | None:
 
 
 def _keys(tree: dict) -> list:
-    """Sorted, so that two dicts with the same keys have the same leaves; else as they stand."""
+    """Sorted: two dicts with the same keys then have the same leaves; else in their order."""
     try:
         return sorted(tree)
     except TypeError:
@@ -122,7 +122,7 @@ def rebuild(tree: Any, values: Iterable) -> Any:
 
 
 def copied(tree: Any) -> Any:
-    """The same leaves in containers of their own, which a function may change: d["x"] = value."""
+    """The same leaves in new containers, which a function may change: d["x"] = value."""
     return rebuild(tree, leaves(tree))
 
 
@@ -146,9 +146,9 @@ def tree_leaves(tree: Any) -> list:
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """(vector, unravel): all leaves of a tree end to end, and the way back, as JAX's.
 
-    For what takes one vector, SciPy's optimizers among them: unravel(vector) is a tree of the same
-    form, its leaves of the shapes and dtypes that they had. Both are differentiable. ValueError
-    for a vector of another length.
+    For functions of one vector, such as SciPy's optimizers. unravel(vector) is a tree of the same
+    form; its leaves have their former shapes and dtypes. Both are differentiable. ValueError for a
+    vector of another length.
     """
     xs = [x if hasattr(x, "dtype") else np.asarray(x) for x in leaves(tree)]
     dtype = np.result_type(*[x.dtype for x in xs]) if xs else np.dtype(float)
@@ -201,7 +201,7 @@ def _form(node: Any) -> str:
     if isinstance(node, list | tuple):
         return f"a {type(node).__name__} of {len(node)}"
     if hasattr(node, "dtype"):
-        return "an array"  # a tensor, of whatever level
+        return "an array"  # a tensor, of any level
     return "None" if node is None else f"a {type(node).__name__}"
 
 

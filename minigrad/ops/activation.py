@@ -1,5 +1,5 @@
-"""Activation functions. Those with a rule of their own have it for speed or for their tails;
-the piecewise linear ones are in straight.py.
+"""Activation functions. Some have a rule, for speed or for accurate tails; the piecewise linear
+ones are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
 """
@@ -203,8 +203,8 @@ def _mish_derivative(x: Any) -> Any:
 def _mish_second(x: Any) -> Any:
     """With t = tanh(softplus x) and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))
 
-    By r = 1 − s = σ(−x), t is s (1 + r)/(1 + r²) and 1 − t² is 4r²/(1 + r²)²: no difference is
-    left in either, and r has all its digits where t is near 1.
+    With r = 1 − s = σ(−x), t is s (1 + r)/(1 + r²) and 1 − t² is 4r²/(1 + r²)². Neither contains a
+    difference, and r has all its digits where t is near 1.
     """
     x = widen(x)
     r, s = sigmoid(-x), sigmoid(x)

@@ -1,4 +1,4 @@
-"""What reductions and shape ops share: axes, and gradients that go back over them."""
+"""Helpers of reductions and shape ops: axes, and gradients that go back over them."""
 
 from collections.abc import Callable
 from math import prod
@@ -66,14 +66,15 @@ def array_beside(x: Any, other: Any) -> Any:
 
 
 def goes_into(value: Any, x: Any) -> Any:
-    """A value to be written into x, as an array or tensor beside it; numbers must fit x's dtype."""
+    """A value to be written into x, as an array or tensor on its device; numbers must fit x's
+    dtype."""
     if is_number(value):
         require_fit(value, x.dtype)
     return array_beside(value, x)
 
 
 def both_arrays(a: Any, b: Any) -> tuple[Any, Any]:
-    """a and b as arrays or tensors; a number or list beside an array goes to the array's device."""
+    """a and b as arrays or tensors; a number or list goes to the other array's device."""
     return array_like(array_beside(a, b)), array_like(array_beside(b, a))
 
 
@@ -148,7 +149,7 @@ def axis_of(axis: int, ndim: int) -> int:
 
 
 def count(shape: tuple, axis: Any) -> int:
-    """How many elements one result of a reduction over `axis` stands for."""
+    """How many elements a reduction over `axis` combines into one result."""
     return prod(shape[i] for i in axes_of(axis, len(shape)))
 
 
@@ -206,8 +207,8 @@ def as_floating(x: Any) -> Any:
 
 
 def floating_together(*values: Any) -> list:
-    """The values as arrays or tensors of floats, Python numbers in the dtype of those beside them:
-    log 2.0 alone would be a float64, and no longer weak."""
+    """The values as arrays or tensors of floats. Python numbers get the dtype of the arrays: log
+    2.0 alone would be a float64, and no longer weak."""
     arrays = [x if type(x) in _NUMBERS else as_floating(array_like(x)) for x in values]
     beside = [x for x in arrays if type(x) not in _NUMBERS]
     if not beside:
@@ -225,8 +226,8 @@ def widen(x: Any) -> Any:
 
 
 def in_wide(function: Any, *arrays: Any) -> Any:
-    """function(*arrays), 16-bit floats taken to float32 for all of its steps and its result rounded
-    once: sums keep what each step would round off, and intermediate products may exceed 65504.
+    """function(*arrays) with 16-bit floats in float32 for all of its steps; its result is rounded
+    once. Sums lose no digits at each step, and intermediate products may exceed 65504.
     """
     dtype = common_dtype(*arrays)
     wide = accumulator(dtype)

@@ -1,7 +1,7 @@
 """Batch rules that many ops share: an op on examples, run once with a hidden batch axis in front.
 
-A rule gets the op, its inputs (the batch axis in front where `batched`) and its parameters, and
-returns the result with the batch axis in front. Axes of an example lie one further back in a batch.
+A rule gets the op, its inputs (with the batch axis first where `batched`) and its parameters. It
+returns the result with the batch axis first. Axes of an example lie one further back in a batch.
 """
 
 from math import prod
@@ -83,7 +83,7 @@ def one_more_of_all(op: Any, xs: list, batched: list[bool], params: dict) -> Any
 
 
 def align(xs: list, batched: list[bool]) -> list:
-    """Unit axes after the batch axis, so that the examples broadcast as they do one by one."""
+    """Unit axes after the batch axis: the examples then broadcast as they do one by one."""
     ndim = max(getattr(x, "ndim", 0) - b for x, b in zip(xs, batched, strict=True))
     return [
         ops.reshape(x, shape=(x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))

@@ -63,7 +63,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _edge(value: Any, x: Any, axis: int) -> Any:
-    """What stands before or behind x: a number stands once in every line along the axis."""
+    """The values before or behind x: a number becomes one entry of every line along the axis."""
     if value is None:
         return None
     if type(value) in NUMBERS:  # takes x's dtype if it has a place there, as in x + value

@@ -46,7 +46,7 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
     """y = x as `dtype` ("bfloat16" too) ;  gx = g in x's dtype
 
     Complex to real takes the real part. An integer or boolean result is a constant. Integers are
-    C's, as NumPy's are: what does not fit wraps round, and NaN gives any. With copy=False an x of
+    C's, as NumPy's are: values out of range wrap round, and NaN gives any. With copy=False an x of
     that dtype already comes back as it is.
     """
     dtype = resolve_dtype(dtype)
@@ -80,7 +80,7 @@ def to(
     """x on a device and in a dtype; x itself where it has both already.
 
     The targets are a device ("cpu", "cuda:0"), a dtype, both in any order, or a tensor, for its
-    device and dtype. non_blocking= is PyTorch's; it is accepted and has no effect.
+    device and dtype. PyTorch's non_blocking= is accepted and has no effect.
     """
     for target in targets:
         given = _target(target)
@@ -94,7 +94,7 @@ def to(
 
 
 def _target(target: Any) -> dict[str, Any]:
-    """What one argument of `to` says: a device, a dtype, or, being a tensor or array, both."""
+    """The target in one argument of `to`: a device, a dtype, or, of a tensor or array, both."""
     if not isinstance(target, type) and hasattr(target, "shape") and hasattr(target, "dtype"):
         own = target.device if isinstance(target, Tensor) else device_of(target)
         return {"device": own, "dtype": target.dtype}

@@ -295,7 +295,7 @@ def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def _in_dtype_of(x: Any, end: Any) -> Any:
-    """Values that ediff1d puts beside those of x, as a vector of x's dtype."""
+    """Values that ediff1d puts before or after those of x, as a vector of x's dtype."""
     end = array_beside(end, x).reshape(-1)
     if not np.can_cast(end.dtype, x.dtype, "same_kind"):
         raise TypeError(f"ediff1d: to_begin and to_end of {end.dtype} do not fit x of {x.dtype}; "

@@ -64,13 +64,13 @@ drop_dx.batch(one_more_of_all)
 
 
 def scale_of(p: float) -> float:
-    """What is kept is multiplied by this; for p = 1 that is nothing at all."""
+    """The factor of the kept elements; for p = 1 there are none."""
     return 1.0 if p == 1 else 1 / (1 - float(p))
 
 
 @drop.batch
 def drop_batch(op_, xs, batched, params):
-    """A mask of its own for every example."""
+    """Another mask for every example."""
     (x,) = full(xs, batched)
     shared = behind(tuple(params["shared"]), x.ndim - 1)
     return op_(x, **{**params, "shared": shared})
@@ -86,7 +86,7 @@ def _checked(name: str, x: Any, p: float) -> Any:
 def dropout(
     x: Any, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None
 ) -> Any:
-    """y = 0 with probability p, else x/(1 − p), so that the mean stays ;  gx = g/(1 − p) where kept
+    """y = 0 with probability p, else x/(1 − p): the mean stays ;  gx = g/(1 − p) where kept
 
     training=False or p=0: x itself. The mask comes from `generator`, or from the library's
     (mg.manual_seed). ValueError for p outside [0, 1].

@@ -1,9 +1,9 @@
 """einsum of any number of operands: an order of pairwise products, each of them one BLAS call.
 
 Three steps: `_parse` turns what users write into labels, `_contraction_order` finds a cheap order,
-`contract` multiplies two operands. What concerns one operand alone (a diagonal, a sum) is done to
-it before, so that in `contract` every label is shared by two of (a, b, y). Then its derivatives
-are contractions of the same kind.
+`contract` multiplies two operands. Steps on one operand alone (a diagonal, a sum) come first. In
+`contract` two of (a, b, y) then share every label. Then its derivatives are contractions of the
+same kind.
 """
 
 from math import prod
@@ -103,7 +103,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
         if operands and isinstance(operands[0], str):
             raise TypeError(f"einsum: the subscripts come first: einsum({operands[0]!r}, x, ...)")
         subscripts, operands = _from_lists((subscripts, *operands))
-    xs = [plain_array(x) for x in operands]  # whatever is no number is named by its place here
+    xs = [plain_array(x) for x in operands]  # anything that is no number is named by its place here
     for i, x in enumerate(xs):
         if x.dtype.kind in "OUS":
             what = describe(operands[i])
@@ -152,7 +152,7 @@ def _pair(a: Any, a_labels: str, b: Any, b_labels: str, wanted: set) -> tuple[An
 
 
 def _single(x: Any, labels: str, y_labels: str, others: tuple, size: dict) -> tuple[Any, str]:
-    """One operand made ready: diagonals of repeated labels, sums over labels nobody else has.
+    """One operand made ready: diagonals of repeated labels, sums over labels of this operand alone.
 
     Axes of length 1 that broadcast against a longer one are dropped: the other operand has it.
     """

@@ -2,9 +2,9 @@
 
 Three linear primitives do the work, on axes of full length: `dft` (complex to complex), `rdft`
 (real to half of a spectrum), `irdft` (back). NumPy's functions cut or pad their input (`n`, `s`)
-and call one of them. The transpose of each is a transform in the other direction: with the unscaled
-matrix F_kn = e^(−2πi kn/N), Fᴴ is the inverse transform without its 1/N, that is, with the
-opposite `norm`.
+and call one of them. The transpose of each is a transform in the other direction. With the unscaled
+matrix F_kn = e^(−2πi kn/N), Fᴴ is the inverse transform without its 1/N, that is, with the opposite
+`norm`.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def irdft(x, *, n, axes, norm: Any = "backward"):
     """The real signal, n long in the last of `axes`, of which x holds the spectrum's first half.
 
     x has n//2 + 1 frequencies there; imaginary parts at 0 and n/2 have no effect. gx = rdft(g),
-    doubled at the frequencies between, which stand for their conjugates as well.
+    doubled at the frequencies between, which represent their conjugates as well.
     """
     if x.shape[axes[-1]] != n // 2 + 1:
         raise ValueError(f"n={n} needs {n // 2 + 1} frequencies in the last of axes={axes}")

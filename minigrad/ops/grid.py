@@ -58,9 +58,9 @@ def grid_sample(
 
     x (N, C, H, W), grid (N, h, w, 2) -> (N, C, h, w); or (N, C, D, H, W), grid (N, d, h, w, 3).
     mode: 'bilinear' between the centres around the place, 'nearest' (half to even; the grid's
-    gradient is 0), 'bicubic' (images; Keys, 1981, a = −3/4). padding_mode: what lies outside x:
+    gradient is 0), 'bicubic' (images; Keys, 1981, a = −3/4). padding_mode: the values outside x:
     'zeros', 'border' (the nearest entry) or 'reflection' at the edges, −1 and 1. An infinite place
-    lies outside; what it is reflected to is NaN.
+    lies outside; its reflection is NaN.
     """
     x, grid = as_floating(array_like(x)), as_floating(array_like(grid))
     dtype, x, grid = x.dtype, widen(x), widen(grid)

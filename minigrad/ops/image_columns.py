@@ -103,8 +103,8 @@ def col2im(
 ) -> Any:
     """y = the images of size output_size in which every column is added at its window's places.
 
-    x (N, C·K, L) or (C·K, L) -> (N, C, *output_size): torch.nn.functional.fold, the transpose of
-    im2col and not its inverse: places in several windows get the sum. gx = im2col(g).
+    x (N, C·K, L) or (C·K, L) -> (N, C, *output_size): torch.nn.functional.fold. It is the transpose
+    of im2col and not its inverse: places in several windows get the sum. gx = im2col(g).
     """
     x = array_like(x)
     dims = len(output_size) if np.ndim(output_size) else 2

@@ -19,8 +19,8 @@ def interp(
 ) -> Any:
     """Linear interpolation of (xp, fp), xp increasing, at x; fp's ends (or left, right) outside.
 
-    Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
-    period: x and xp count modulo |period|, in any order; left and right have no part then.
+    Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right. With
+    a period x and xp count modulo |period|, in any order, and left and right have no effect.
     """
     xp, fp = with_fractions(array_like(xp)), with_fractions(array_like(fp))
     x = with_fractions(array_beside(x, xp))
@@ -32,7 +32,7 @@ def interp(
         parts = [interp(x, xp, f(fp), *end, period=period)
                  for f, end in zip((op.real, op.imag), ends, strict=True)]  # fmt: skip
         return op.view_as_complex(op.stack(parts, axis=-1))
-    # One width before anything is computed: a step of float16 is rounded, beside float64 too.
+    # One width before anything is computed: a step of float16 is rounded, next to float64 too.
     fp = op.astype(fp, common_dtype(x.dtype, xp.dtype, fp.dtype), copy=False)
     dtype, fp = fp.dtype, widen(fp)
     real = np.empty(0, fp.dtype).real.dtype
@@ -58,7 +58,7 @@ def interp(
     width = op.where(x1 == x0, 1, x1 - x0)
     at = op.where((x < xp[0]) | (x >= xp[last]), x0, x)  # far outside its derivative may overflow
     y = f0 + (at - x0) / width * (f1 - f0)
-    # as in NumPy: beside an infinite fp the other one counts as far as it goes
+    # as in NumPy: next to an infinite fp the other one counts as far as it goes
     back = f1 + (at - x1) / width * (f1 - f0)
     y = op.where(op.isnan(y), op.where((x == x0) | (f0 == f1), f0, back), y)
     y = op.where(x < xp[0], fp[0] if left is None else left, y)

@@ -1,7 +1,7 @@
 """σ(x) = 1/(1 + e⁻ˣ), x σ(x) and their derivatives for NumPy's floats, by one exponential each.
 
-e⁻ˣ overflows far below 0. Before it does eˣ is all of σ(x), to the last digit, and is taken
-instead: place by place, so that no result depends on what else is in the array.
+e⁻ˣ overflows far below 0. Before it does, eˣ equals σ(x) to the last digit, and is taken instead.
+The choice is elementwise: no result depends on the other elements.
 """
 
 from collections.abc import Callable

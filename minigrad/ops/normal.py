@@ -1,7 +1,7 @@
 """x Φ(x) with its derivative, and erf x, for float32 in few passes; Φ is the normal distribution.
 
-The first two come from one exponential and one continued fraction, t(z) = φ(z) / Φ(−z) for
-z = |x|, which grows from 0.8 to z without ever being small, so neither tail cancels:
+The first two come from one exponential and one continued fraction, t(z) = φ(z) / Φ(−z) for z = |x|.
+It grows from 0.8 to z and is never small, so neither tail cancels:
 
     Φ(x) = s for x < 0, 1 − s else,  s = φ(z) / t(z),  φ(z) = e^−z²/2 / √2π
     (x Φ(x))′ = Φ(x) + x φ(x)
@@ -16,7 +16,7 @@ SciPy's erfc is the reference, and what other dtypes use.
     erf x = tanh(x + x p(x²)),  p a quotient of polynomials of degree 3
 
 Fitted on −4.3 .. 4.3, beyond which the tanh is 1, for the smallest largest relative error of the
-result, 3.3e-9. Towards the ends tanh makes less and less of an error of its argument, and it is
+result, 3.3e-9. Towards the ends tanh reduces an error of its argument more and more. Also, it is
 never above 1, which a quotient of polynomials may be by rounding.
 """
 
@@ -31,7 +31,7 @@ def _number(value: float) -> np.ndarray:
     return np.array(value, np.float32)
 
 
-# (aₖ, bₖ), the innermost level first; what is added to a₃/(z + b₃) and so on outwards
+# (aₖ, bₖ), the innermost level first; the sum with a₃/(z + b₃) and so on outwards
 INNERMOST = _number(2.76939233)
 LEVELS = [
     (_number(a), _number(b))
@@ -41,7 +41,7 @@ LEVELS = [
         (2.79293885, -0.03841489),
     )
 ]
-OUTERMOST = _number(0.99916613)  # rounded so that s is ½ at 0 to the last digit
+OUTERMOST = _number(0.99916613)  # rounded to make s = ½ at 0 to the last digit
 # p above and below the line, the highest power first, which below has the coefficient 1
 HIGHEST = _number(5.7039666548)
 ABOVE = [*map(_number, (58.3416889317, 378.2858863151, 395.1049546952))]

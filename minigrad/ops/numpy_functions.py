@@ -1,6 +1,6 @@
 """What NumPy functions mean on tensors that are not ops here: np.isin(t, ...), np.put(t, ...).
 
-Three kinds: results without a gradient (truths, places, counts), which NumPy computes from the
+Three kinds. Results without a gradient (truths, places, counts), which NumPy computes from the
 values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).
 """
 
@@ -65,7 +65,7 @@ for _function in (
 
 
 def _of_shape(function: Callable) -> Callable:
-    """What asks for an array's shape alone, which vmap too knows."""
+    """Functions of an array's shape alone, which vmap too knows."""
 
     def run(arr: Any, *args: Any, **kwargs: Any) -> Any:
         return _wrapped(function(np.empty(arr.shape, bool), *args, **kwargs))
@@ -81,7 +81,7 @@ for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_fr
 
 
 def _numpy(function: Callable | None) -> Callable:
-    """Decorator: what a NumPy function (None: not in this version) means on tensors."""
+    """Decorator: the meaning of a NumPy function (None: not in this version) on tensors."""
 
     def add(fn: Callable) -> Callable:
         if function is not None:

@@ -29,7 +29,7 @@ def _vector(name: str, p: Any) -> Any:
 
 
 def _same_length(name: str, a: Any, b: Any) -> tuple:
-    """a and b with zeros in front of the shorter one."""
+    """a and b with leading zeros for the shorter one."""
     a, b = _vector(name, a), _vector(name, b)
     n = max(a.size, b.size)
     return tuple([op.pad(p, [(n - p.size, 0)]) if p.size < n else p for p in (a, b)])

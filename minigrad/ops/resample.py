@@ -151,10 +151,10 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
 
 
 def _nearest(x: Any, axis: int, new: int, step: float, centre: float) -> Any:
-    """Entry i is x's entry ⌊(i + centre) step⌋, step entries of x being one of y; a place that is a
-    whole number but for rounding is that number: entry 55 of 77 made of 21 is entry 15 of x.
+    """Entry i is x's entry ⌊(i + centre) step⌋, where step entries of x make one of y. A place that
+    is a whole number but for rounding is that number: entry 55 of 77 made of 21 is entry 15 of x.
 
-    Of a few times the length it is x beside itself, whose gradient adds up slices.
+    For a few times the length it is copies of x, whose gradient adds up slices.
     """
     times, old = round(1 / step), x.shape[axis]
     if times in (2, 4) and times * step == 1 and times * old == new and module_of(x) is np:
@@ -185,7 +185,7 @@ def _linear(x: Any, axis: int, new: int, step: float, align_corners: bool) -> An
     below = op.take(x, low, axis=axis)
     above = op.take(x, np.minimum(low + 1, old - 1), axis=axis)
     share = place - low
-    # not below + share (above - below), which is NaN beside an infinite entry
+    # not below + share (above - below), which is NaN next to an infinite entry
     return below * _column(1 - share, x, axis) + above * _column(share, x, axis)
 
 
@@ -204,8 +204,8 @@ def _cubic(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any
 def _smooth(x: Any, axis: int, new: int, step: float, kernel: tuple) -> Any:
     """Entry i is the mean of x's entries around its place, weighted by an interpolation kernel.
 
-    The kernel is as wide as `step` entries of x are, or as one where y is the longer: no entry of x
-    is passed over. Weights are cut at the ends and add up to 1.
+    The kernel is as wide as `step` entries of x, or as one entry where y is longer: no entry of x
+    is skipped. Weights are cut at the ends and add up to 1.
     """
     old = x.shape[axis]
     wide, (weight, reach) = max(step, 1), kernel
@@ -238,11 +238,10 @@ def upsample(
 
     mode: 'nearest' (the entry at or before the place) and 'nearest-exact' repeat entries; 'linear'
     (also 'bilinear', 'trilinear') and 'bicubic' (Keys, 1981, a = −3/4) interpolate between entry
-    centres, or, with align_corners=True, so that the corner entries stay where they are; 'area' is
-    adaptive average pooling. A scale that does not divide the size is what places are computed
-    with, unless recompute_scale_factor. antialias: where y is the smaller, linear and cubic modes
-    widen their kernel (here a = −1/2) so that every entry of x counts, as an image library's resize
-    does.
+    centres; with align_corners=True the corner entries stay in place. 'area' is adaptive average
+    pooling. Places are computed with the scale even if it does not divide the size, unless
+    recompute_scale_factor. With antialias, where y is smaller, linear and cubic modes widen their
+    kernel (here a = −1/2): every entry of x counts, as in an image library's resize.
     """
     x = array_like(x)
     axes = x.ndim - 2

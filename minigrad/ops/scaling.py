@@ -1,7 +1,8 @@
 """Powers of two that bring numbers near 1, for sums of squares beyond the numbers of a dtype.
 
-A function that does not change, or changes in proportion, when its argument is multiplied by a
-number has the derivatives of f(x/s)·sᵏ, s a constant. As s is a power of two, nothing is rounded.
+Take a function that does not change, or changes in proportion, when its argument is multiplied by a
+number. It has the derivatives of f(x/s)·sᵏ, s a constant. As s is a power of two, nothing is
+rounded.
 """
 
 from typing import Any

@@ -66,8 +66,9 @@ def require_same_shape(a: Any, p: Any) -> None:
         raise ValueError(f"a {a.shape} and the result {p.shape} must have the same shape")
 
 
-# A row whose largest lies between these needs no difference, which is rounded: no exponential
-# overflows (e^70 is 3e30, so a sum of 10⁸ is a float32), and what is 0 would be 1e-35 of the sum.
+# A row whose largest lies between these needs no difference, which is rounded. No exponential
+# overflows (e^70 is 3e30, so a sum of 10⁸ is a float32), and one that becomes 0 would be 1e-35 of
+# the sum.
 LEAST, HIGHEST = -7.0, 70.0
 
 
@@ -151,8 +152,8 @@ def log_softmax_dx_ga(g, log_p, masked, axis):
 
 
 def less_the_mean(g: Any, p: Any, axis: Any) -> Any:
-    """g − Σ g p along `axis`, for shares p; first less the entry of a share that is nearly 1, which
-    would leave its own difference no digits."""
+    """g − Σ g p along `axis`, for shares p. The entry of a share that is nearly 1 is subtracted
+    first: it would leave its difference no digits."""
     if p.dtype.kind != "c":
         g = g - op.sum(keep(g, nearly_all(p, axis)), axis=axis, keepdims=True)
     return g - op.sum(g * p, axis=axis, keepdims=True)

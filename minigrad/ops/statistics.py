@@ -237,8 +237,8 @@ def histogram(
 ) -> tuple[Any, Any]:
     """(y, edges): y_b = Σ weights of the x in bin b, the last bin with its right edge.
 
-    Differentiable in weights, and through the edges: which bin an x is in is constant, and edges
-    are those given, or go from the least x to the largest. density divides by Σ y and the widths.
+    Differentiable in weights, and through the edges. The bin of an x is constant; edges are those
+    given, or go from the least x to the largest. With density y is divided by Σ y and the widths.
     """
     values = array_like(constant_array(x)).ravel()
     given, wanted, bins = (x, bins, weights), bins, constant_array(bins)

@@ -30,7 +30,7 @@ def stft(
 
     x (L,) or (B, L) -> (n_fft//2 + 1, M) or (B, n_fft//2 + 1, M), complex; with onesided=False, as
     for a complex x or window, all n_fft frequencies. hop_length: n_fft//4. window w (win_length,):
-    ones; where it is shorter than n_fft, zeros stand on both sides. center: window m is around
+    ones; where it is shorter than n_fft, zeros are added on both sides. center: window m is around
     x[m hop_length], so x is continued by n_fft//2 on both sides as pad_mode says: 'reflect',
     'constant' (zeros), 'replicate' or 'circular'. normalized: times 1/√n_fft.
     """
@@ -64,8 +64,8 @@ def istft(
     y = Σ_m w · ifft(x_m) / Σ_m w², each term in its place (Griffin and Lim 1984). x (n_fft//2 + 1,
     M), or (n_fft, M) with all frequencies, with or without a batch axis in front -> (L,) or (B, L).
     length: of the result, cut off or continued with zeros. ValueError where Σ_m w² is 0 within the
-    result: what lies there is lost. return_complex needs all frequencies; a real result is made
-    from the first half of them, as the others are its conjugates.
+    result: the values there are lost. With return_complex all frequencies are needed. A real result
+    is made from the first half of them, as the others are its conjugates.
     """
     x, n_fft = array_like(x), operator.index(n_fft)
     hop, w = _window("istft", x, n_fft, hop_length, win_length, window)

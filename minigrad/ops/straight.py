@@ -45,7 +45,7 @@ hardsigmoid = elementwise(
 def _hardswish_dx(g: Any, x: Any) -> Any:
     """x/3 + 1/2 − trunc(x/3)/2 for x between −3 and 3: the last term is ±1/2 there alone.
 
-    The product with 1/3, of its own dtype, is rounded to 1 for x = 3, and for no smaller x.
+    The product with 1/3, in the dtype of x, is rounded to 1 for x = 3, and for no smaller x.
     """
     third = np.clip(widen(x), -3, 3)
     third = third * (third.dtype.type(1) / 3)

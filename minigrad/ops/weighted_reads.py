@@ -2,7 +2,7 @@
 
 Every interpolation (grid_sample, resize) has this form: K pixels with K weights for each result,
 the same for all channels. Each of the three ops here is the derivative of Σ u · weights · x[places]
-with respect to one of its three factors, so the derivatives of each op are the other two.
+with respect to one of its factors. So the derivatives of each op are the other two.
 """
 
 from math import prod
@@ -98,7 +98,7 @@ for _op in (weighted_reads, weighted_reads_dx, weighted_reads_dw):
 
 
 def check(count: int, places: Any, *images: Any, weights: Any = None, u: Any = None) -> tuple:
-    """The leading axes, which all arrays share. Places lie in 0 … count, weights beside them."""
+    """The leading axes, which all arrays share. Places lie in 0 … count; each has a weight."""
     lead = places.shape[:-2]
     fits = all(x.ndim == places.ndim > 1 and x.shape[:-2] == lead for x in images)
     fits = fits and len({x.shape[-2] for x in images}) == 1

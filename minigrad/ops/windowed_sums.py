@@ -1,7 +1,7 @@
 """Weighted sums over windows of the last axis: resizing along one axis is such a sum.
 
-A product with a matrix of weights, most of them 0, is the fastest form by far, but 0 times an
-infinite entry is NaN, in the sums of windows that do not hold it, too. Here a weight of 0 means
+A product with a matrix of weights, most of them 0, is the fastest form by far. But 0 times an
+infinite entry is NaN, also in the sums of windows that do not hold it. Here a weight of 0 means
 that the entry is not read.
 """
 
@@ -23,8 +23,9 @@ __all__ = ["windowed_sums"]
 def windowed_sums(x, weights):
     """y[…, i] = Σ_k weights[i, k] x[…, k] over the k with a weight that is not 0
 
-    x (…, n), weights (m, n) -> (…, m). A NaN or an infinite entry shows in the sums that it is part
-    of alone; gx is the same sum of g with the transposed weights. 16-bit floats add in float32.
+    x (…, n), weights (m, n) -> (…, m). A NaN or an infinite entry shows only in the sums that it is
+    part of. gx is the same sum of g with the transposed weights. Sums of 16-bit floats are taken in
+    float32.
     """
     if weights.ndim != 2 or not x.ndim or weights.shape[1] != x.shape[-1]:
         raise ValueError(f"needs x (…, n) and weights (m, n), got {x.shape} and {weights.shape}")
@@ -70,5 +71,5 @@ def windowed_sums_gx(g, weights):
 
 @windowed_sums.batch
 def windowed_sums_batch(op_, xs, batched, params):
-    """The examples are rows more; of weights of their own each takes a call."""
+    """The examples are more rows; with different weights each takes a call."""
     return each_in_turn(op_, xs, batched, params) if batched[1] else op_(*xs)

@@ -1,8 +1,8 @@
 """Sliding windows over images, on plain arrays: what convolution and pooling are built from.
 
-`columns` copies every window of an image, so that a convolution becomes one matrix product; `fold`
-is its transpose and adds the copies back into the image. Both go through the positions in a window:
-the elements at one position of all windows are a slice of the padded image.
+`columns` copies every window of an image: a convolution becomes one matrix product. Its transpose
+`fold` adds the copies back into the image. Both go through the positions in a window: the elements
+at one position of all windows are a slice of the padded image.
 """
 
 from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ def windows(
 
 
 def _named(op: str, padding: str, kernel: tuple, stride: tuple, dilation: tuple) -> Padding:
-    """What 'same' and 'valid' stand for: pairs that leave as many windows as places, and none."""
+    """The meaning of 'same' and 'valid': pairs that leave as many windows as places, and none."""
     if padding not in ("same", "valid"):
         raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
     if padding == "valid":

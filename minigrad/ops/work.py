@@ -4,12 +4,12 @@
     of_backward(op, inputs, outputs, params)   -> Work(flops, moved)
 
 How it is counted. One addition, multiplication or comparison of real numbers is one operation, a
-multiply-add two; complex numbers count four times (a complex multiply-add is eight real ones). A
-division or root counts 4, an elementary function 10 or more (`_UFUNCS`): about what they cost
-beside a multiplication in a vectorised library. Moving data counts nothing. Bytes moved are the
-least there must be: each input and each output once; views move nothing, nor does a gradient that
-is the cotangent or a view of it, as those of an addition and a sum are. What the engine does with
-gradients (sums over broadcast axes, additions, casts) is no op's work.
+multiply-add two. Complex numbers count four times (a complex multiply-add is eight real ones). A
+division or root counts 4, an elementary function 10 or more (`_UFUNCS`): about their cost relative
+to a multiplication in a vectorised library. Moving data counts nothing. Bytes moved are the
+minimum: each input and each output once. Views move nothing. Nor does a gradient that is the
+cotangent or a view of it, as those of an addition and a sum. The engine's own work on gradients
+(sums over broadcast axes, additions, casts) is no op's work.
 
 Elementwise ops need no entry: their forward and partials are run once on a `_Tally`, a number that
 counts the ufuncs applied to it. The other ops have one row in `work_table.py`, which `counts` puts
@@ -121,7 +121,7 @@ def of_backward(
     entry, call, dtype = _call(op, inputs, outputs, params)
     tracked = [i for i in range(len(inputs)) if entry.tracked >> i & 1]
     slots = [i for i in tracked if needed is None or i in needed]
-    made = [i for i in slots if not _hands_on(entry, i)]  # gradients that are arrays of their own
+    made = [i for i in slots if not _hands_on(entry, i)]  # gradients that are new arrays
     moved = 0
     if entry.name in _GRADIENT_IS_A_VIEW:
         moved = _bytes(outputs) if entry.name == "mean" else 0
@@ -161,7 +161,7 @@ def _shape(x: Any) -> tuple:
 
 
 def _bytes(arrays: Sequence) -> int:
-    """Their bytes; of a bare shape, as float64."""
+    """Their bytes; of a plain shape, as float64."""
     return sum(8 * prod(x) if type(x) is tuple else int(getattr(x, "nbytes", 0)) for x in arrays)
 
 
@@ -276,7 +276,7 @@ def _weights_of(entry: Any) -> tuple[float, dict[str, float]]:
 
 
 def _run(fn: Callable, given: list) -> float | None:
-    """What a function does to tallies, one for each _Tally given; None: it does not take them."""
+    """A function's effect on tallies, one for each _Tally given; None: it does not take them."""
     count = [0.0]
     try:
         fn(*[_Tally(count) if value is _Tally else value for value in given])

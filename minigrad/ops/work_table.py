@@ -1,4 +1,4 @@
-"""What ops that are not elementwise count: one row each, `counts(names, forward, backward)`.
+"""Counts of ops that are not elementwise: one row each, `counts(names, forward, backward)`.
 
 In a row c.n is the number of elements of the first output, c.m of the first input, c.inputs and
 c.outputs are shapes. Matrix decompositions: G. H. Golub and C. F. Van Loan, "Matrix Computations",

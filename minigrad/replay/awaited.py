@@ -1,8 +1,8 @@
 """A result that is not computed yet. Whoever looks at its numbers has it computed first.
 
 Inside a compiled function an op returns an Awaited. Shape, dtype and device are known from the
-recording. Its array and its node are properties, which end the run's segment: all that is awaited
-is computed, and every Awaited of the segment becomes a plain tensor, the same object.
+recording. Its array and its node are properties, which end the run's segment: all awaited results
+are computed. Every Awaited of the segment then becomes a plain tensor, the same object.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _new = object.__new__
 
 
 class Spec:
-    """What is known of a value before it is computed: its number in the segment, and its form."""
+    """A value before it is computed: its number in the segment, and its form."""
 
     __slots__ = ("index", "shape", "dtype", "device", "requires_grad")
 

@@ -1,4 +1,4 @@
-"""What a run records of a call, and whether another call is the same."""
+"""The record of a call in a run, and the comparison with another call."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Outside:
         self.varying, self.first_use, self.shares = varying, first_use, shares
 
     def fits(self, x: Any) -> bool:
-        """Whether x may stand in this one's place."""
+        """Whether x may replace this one."""
         if not self.is_of_its_kind(x):
             return False
         array = x._data if self.is_tensor else x
@@ -167,7 +167,7 @@ def kept(value: Any) -> Any:
 
 
 def has_tensor(value: Any) -> bool:
-    """Whether a tensor stands in a static value, also in nested tuples, lists and dicts."""
+    """Whether a static value contains a tensor, also in nested tuples, lists and dicts."""
     if isinstance(value, TensorBase):
         return True
     if isinstance(value, tuple | list):

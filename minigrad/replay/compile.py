@@ -33,16 +33,16 @@ def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
             optimizer.step()
             return loss
 
-    At each call the Python of fn runs. Its ops are awaited: each is compared with the recorded one,
-    and where somebody looks at a number (an optimizer at a gradient) all of them are computed by
-    one program: on the host a flat list of NumPy's calls in buffers planned once, on a GPU a CUDA
-    graph. Branches, counters, prints and random draws are those of fn. Another shape, dtype,
-    branch or constant is recorded as another program, eight at most for each form of the arguments.
-    The bits are those of fn without mg.compile; each new program is run once and compared.
+    At each call the Python of fn runs. Its ops are awaited: each is compared with the recorded one.
+    As soon as a number is needed (an optimizer reads a gradient), one program computes all of them.
+    On the host that is a flat list of NumPy's calls in buffers planned once, on a GPU a CUDA graph.
+    Branches, counters, prints and random draws are those of fn. Another shape, dtype, branch or
+    constant is recorded as another program, eight at most for each form of the arguments. The bits
+    are those of fn without mg.compile; each new program is run once and compared.
 
-    Where no program can stand for the ops they run one by one as without mg.compile: under
-    autocast, in func transforms, with hooks, in a backward with options (retain_graph,
-    create_graph), and where a graph outlives the segment: a number is looked at before the
+    Where no program can replace the ops, they run one by one as without mg.compile. That is so
+    under autocast, in func transforms, with hooks, and in a backward with options (retain_graph,
+    create_graph). It is also so where a graph outlives the segment: a number is read before the
     backward, or fn returns a result whose backward is called outside. step.explain() lists the
     programs and such reasons; MINIGRAD_COMPILE_LOG=1 prints them as they come.
 
@@ -82,7 +82,7 @@ class Store:
             known.insert(0, program)
 
     def vary(self, segment: int, program: Program, first_use: tuple) -> None:
-        """What was the same object so far is another one: an input of the next program."""
+        """The object differs from the one so far: it becomes an input of the next program."""
         self.varying.add(first_use)
         known = self.programs(segment)
         if program in known:
@@ -229,7 +229,7 @@ def _mode_in_the_way(here: dict) -> str:
 
 
 def _form(x: Any, given: set[int]) -> Any:
-    """What calls with one set of programs have in common; notes the arrays among the arguments."""
+    """The common key of calls with one set of programs; notes the arrays among the arguments."""
     if isinstance(x, Tensor):
         array = x._data
         if x.node is None:  # a parameter that is passed is the same one in each call, or will vary

@@ -1,4 +1,4 @@
-"""A segment as one program: the tape's calls and its backwards, with memory of their own."""
+"""A segment as one program: the tape's calls and its backwards, with their buffers."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from .calls import Call, Outside, array_of, arrays_in
 
 
 class Program:
-    """What a segment did, and how it is done again.
+    """The steps of a segment, and their replay.
 
     calls      what the function is compared with
     outsides   what the calls took from outside
@@ -82,7 +82,7 @@ def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
 
 
 def _written(run: Any) -> str:
-    """Why memory that the calls read cannot be read later: Python wrote into it meanwhile."""
+    """Why memory that the calls read cannot be read later: Python has written into it since."""
     own = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
     for outside in run.outsides:
         written = versions.written_after(outside.array, outside.last_write)
@@ -142,8 +142,8 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
 
 
 def _views(run: Any, values: list[int]) -> list[int]:
-    """Those that share memory with what came from outside, or with one before them: a write into
-    one is a write into both, as it is without mg.compile.
+    """Those that share memory with an input from outside, or with one before them. A write into one
+    is a write into both, as without mg.compile.
     """
     owners = {id(versions.owner_of(x.array)) for x in run.outsides}
     views = []

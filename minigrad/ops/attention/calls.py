@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention: what users call; it chooses between the two forms."""
+"""scaled_dot_product_attention: the function for users; it chooses between the two forms."""
 
 from math import prod
 from typing import Any

@@ -1,9 +1,9 @@
 """Which weights of attention are dropped: a function of a seed and a place, not a stored array.
 
-The mask of (..., L, S) weights is made again, block by block, in the backward, so that no array of
-all weights is kept for it. Each query row starts a sequence of SplitMix64 (G. Steele, D. Lea and
-C. Flood, Fast splittable pseudorandom number generators, 2014); key j takes its j-th number. What a
-place gets does not depend on the blocks, so both forms of attention drop the same weights.
+The backward makes the mask of (..., L, S) weights again, block by block: no array of all weights is
+kept. Each query row starts a sequence of SplitMix64 (G. Steele, D. Lea and C. Flood, Fast
+splittable pseudorandom number generators, 2014); key j takes its j-th number. The mask does not
+depend on the blocks, so both forms of attention drop the same weights.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def attention_seeds(q, k, v, *, shared=(), generator=None):
 
 @attention_seeds.batch
 def seeds_batch(op_, xs, batched, params):
-    """Each example has seeds of its own."""
+    """Examples differ in their seeds."""
     xs = full(xs, batched)
     shared = behind(tuple(params["shared"]), xs[0].ndim - 1)
     return op_(*xs, **{**params, "shared": shared})
@@ -69,5 +69,5 @@ def _mixed(z: Any) -> Any:
 
 
 def kept_factor(p: float) -> float:
-    """What the weights that are kept are multiplied by, so that the mean stays."""
+    """The factor of the kept weights, which preserves the mean."""
     return 0.0 if p == 1 else 1 / (1 - p)

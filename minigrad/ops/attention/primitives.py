@@ -1,6 +1,6 @@
 """Attention as one op, and its gradient, as formulas: scores, softmax, product.
 
-What is saved for a backward is one number for each query, the log-sum-exp of its scores. The forms
+The forward saves one number for each query for a backward, the log-sum-exp of its scores. The forms
 in fast/attention never hold all scores.
 """
 

@@ -38,10 +38,10 @@ def rotary(
 ) -> Any:
     """y = (a cos − b sin, a sin + b cos) for each pair (a, b) of features ;  x (..., T, d), d even
 
-    Pairs are feature i with i + d/2, or with interleaved=True 2i with 2i + 1 (as in the paper).
-    positions (T,) or any shape that broadcasts against x's without d; left out, 0 … T − 1. Or give
-    cos and sin (..., d/2) themselves. The product of two rotated vectors depends on the difference
-    of their positions alone. Su et al., RoFormer, 2021.
+    Pairs are feature i with i + d/2, or with interleaved=True 2i with 2i + 1 (as in the paper). The
+    positions are (T,), or of any shape that broadcasts against x's without d; by default 0 … T − 1.
+    Or give cos and sin (..., d/2) themselves. The product of two rotated vectors depends on the
+    difference of their positions alone. Su et al., RoFormer, 2021.
     """
     x = as_floating(array_like(x))
     if x.ndim < 2 or x.shape[-1] % 2:

@@ -111,8 +111,8 @@ def _transposed(
     for n, (kernel, s, (before, after), d), more in zip(
         x.shape[-dims:], how.axes(), extra, strict=True
     ):
-        # a stride or more would be room for another window: it goes into the padding behind, whose
-        # places the kernels reach, and what is left over lies beyond all kernels
+        # a stride or more would be room for another window: it goes into the padding behind, which
+        # the kernels reach. The rest lies beyond all kernels
         moved = min(more, after) if more >= s else 0
         last = min(more - moved, s - 1)
         axes.append((kernel, s, (before, after - moved), d))
@@ -153,9 +153,9 @@ def conv_transpose2d(
 ) -> Any:  # fmt: skip
     """y = the transpose of conv2d applied to x: every entry of x spreads a kernel over y.
 
-    x (N, C, H, W) or (C, H, W), w (C, O/groups, kh, kw), b (O,). An axis of n entries becomes
-    (n − 1) stride − padding before and after + dilation (kernel − 1) + 1 + output_padding long;
-    output_padding must be smaller than the stride or the dilation.
+    x (N, C, H, W) or (C, H, W), w (C, O/groups, kh, kw), b (O,). An axis of n entries gets the
+    length (n − 1) stride − padding before and after + dilation (kernel − 1) + 1 + output_padding.
+    The output_padding must be smaller than the stride or the dilation.
     """
     return _transposed(
         "conv_transpose2d", 2, x, w, b, stride, padding, output_padding, groups, dilation

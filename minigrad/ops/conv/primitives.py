@@ -9,7 +9,7 @@ The windows of x are copied into the columns of a matrix (im2col), and the weigh
     y = W · columns(x)       gx = fold(Wᵀ · g)       gw = g · columns(x)ᵀ
 
 `fold` is the transpose of `columns`: it adds every entry to the pixel that it was copied from. Each
-of the three ops is linear in each of its arguments, and their derivatives are the three again: the
+of the three ops is linear in each of its arguments, and their derivatives are the three again. The
 family is closed, so derivatives of any order come from these rules. The columns are kernel-size
 times as large as x, so the backward computes them again rather than save them.
 """

@@ -75,8 +75,8 @@ cbrt = elementwise(
 floor_divide = elementwise(
     np.floor_divide, da=zero, db=zero, doc="y = ⌊a/b⌋ ;  piecewise constant: the gradient is 0"
 )
-# Not a/b rounded and ⌊⌋ of it, which could fall on the other side of a whole number (1.0 // 0.1 is
-# 9, while 1.0 / 0.1 is 10.0); and a/b has a derivative, which overflows for tiny b: 0 · ∞ is NaN.
+# Not ⌊⌋ of the rounded a/b, which could fall on the other side of a whole number: 1.0 // 0.1 is 9,
+# while 1.0 / 0.1 is 10.0. Also, the derivative of a/b overflows for tiny b, and 0 · ∞ is NaN.
 remainder = elementwise(
     np.remainder,
     da=lambda g: g,
@@ -159,7 +159,7 @@ def _hypot_bend(first: Any, second: Any, a: Any, b: Any) -> Any:
     return keep(first * second / _or_one(h), (h != 0) & (h != np.inf))
 
 
-hypot_slope = elementwise(  # an op of its own, as 1/y − a²/y³ has no digits for a far above b
+hypot_slope = elementwise(  # a separate op, as 1/y − a²/y³ has no digits for a far above b
     _hypot_slope,
     name="hypot_slope",
     da=lambda a, b: _hypot_bend(hypot_slope(b, a), hypot_slope(b, a), a, b),

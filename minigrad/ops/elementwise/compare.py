@@ -94,7 +94,7 @@ rint = elementwise(np.rint, dx=zero, doc="y = x rounded, halves to even ;  the g
 @primitive(kind="elementwise", numpy=np.fix)
 def fix(x):
     """y = x rounded towards 0 ;  the gradient is 0"""
-    return np.trunc(x)  # NumPy 2.5 warns of its own fix
+    return np.trunc(x)  # NumPy 2.5 warns about its own np.fix
 
 
 fix.vjp("x")(zero)
@@ -105,7 +105,7 @@ def round(x, decimals=0):
     """y = x rounded to `decimals` places, halves to even ;  the gradient is 0
 
     16-bit floats are rounded in float32. A number that is too large for `decimals` more digits has
-    no such places and stays what it is; with decimals < 0, one far below 10^−decimals is 0.
+    no such places and stays. With decimals < 0, one far below 10^−decimals is 0.
     """
     kind = getattr(x, "dtype", np.dtype(type(x))).kind
     if decimals == 0 or kind in "biu":

@@ -1,4 +1,4 @@
-"""Parts of complex numbers. These functions are not holomorphic: each has a rule of its own.
+"""Parts of complex numbers. These functions are not holomorphic: each needs a specific rule.
 
 The gradient of a real loss L is gx = ∂L/∂Re x + i ∂L/∂Im x = 2 ∂L/∂x̄, PyTorch's convention.
 """

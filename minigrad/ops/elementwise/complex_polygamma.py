@@ -7,7 +7,7 @@ import numpy as np
 from numpy.polynomial import polynomial
 
 _BERNOULLI = 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510
-_HIGHEST = 100.0  # |Im z| from which 1/sin² πz is nothing beside what is left of the axis
+_HIGHEST = 100.0  # |Im z| from which 1/sin² πz is negligible against the value left of the axis
 
 
 def complex_polygamma(z: Any, n: int) -> Any:

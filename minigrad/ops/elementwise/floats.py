@@ -38,7 +38,7 @@ def frexp(x: Any) -> tuple:
 @primitive(kind="elementwise", numpy=np.ldexp, arrays="x exponent", constants=["exponent"])
 def ldexp(x, exponent):
     """y = x 2^exponent for integer exponents ;  gx = g 2^exponent"""
-    y = np.ldexp(x, exponent)  # of bfloat16 beside int64 in float32
+    y = np.ldexp(x, exponent)  # of bfloat16 with int64 in float32
     return y.astype(x.dtype) if getattr(x, "dtype", y.dtype).kind == "V" else y
 
 

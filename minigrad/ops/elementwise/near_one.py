@@ -1,8 +1,9 @@
 """log(1 + t) and eˣ − 1 in float32 on processors for which NumPy has no vector loops of these two.
 
-NumPy's exp, log and tanh are vectorised from AVX2 on, its log1p and expm1 from AVX-512 on; before
-that these call the C library once an element, 4 to 5 times as long. Both follow from the others
-without a loss of digits: within 4 units in the last place where the C library is within 1.
+NumPy's exp, log and tanh are vectorised from AVX2 on, its log1p and expm1 only from AVX-512 on.
+Without AVX-512 these two call the C library once an element, which is far slower. Both follow from
+the others without a loss of digits: within 4 units in the last place where the C library is within
+1.
 """
 
 from typing import Any

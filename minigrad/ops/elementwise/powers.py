@@ -126,8 +126,8 @@ def _number_if_it_can_be(x: Any, factor: Any, power: Any, a: Any, b: Any, **orde
 def power_derivative(a, b, by_a=0, by_b=0):
     """y = ∂ᵐ/∂aᵐ ∂ⁿ/∂bⁿ aᵇ = aᵇ⁻ᵐ Σₖ C(n, k) ((b)ₘ)⁽ᵏ⁾ logⁿ⁻ᵏ a, m = by_a, n = by_b
 
-    (b)ₘ = b (b − 1) … (b − m + 1). At a = 0 it is the limit from above, and so 0 or infinite, but
-    for b = m, where aᵇ⁻ᵐ = 1; of the jump of 0ᵇ at b = 0 the derivatives in b are 0.
+    (b)ₘ = b (b − 1) … (b − m + 1). At a = 0 it is the limit from above, and so 0 or infinite,
+    except for b = m, where aᵇ⁻ᵐ = 1. At the jump of 0ᵇ at b = 0 the derivatives in b are 0.
     """
     return in_wide(lambda a, b: _derivative(a, _signed(b), by_a, by_b), a, b)
 

@@ -1,6 +1,6 @@
 """Ops that choose one of their arguments at each place: where, maximum, clip and their kin.
 
-What is chosen gets the gradient whole, the rest exactly 0. Their rules select, by `keep`, and
+The chosen element gets the whole gradient, the rest exactly 0. Their rules select, by `keep`, and
 never multiply by a mask: ∞ · 0 would be NaN.
 """
 
@@ -26,8 +26,9 @@ WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers of these
 def choose(condition: Any, a: Any, b: Any) -> Any:
     """np.where, which branches at every element, without branches where a and b allow it.
 
-    With the bits read as integers, ((a xor b) · c) xor b is a for c = 1 and b for c = 0: the same
-    selection, whatever the bits mean. On a million random choices five times as fast.
+    With the bits read as integers, ((a xor b) · c) xor b is a for c = 1 and b for c = 0. The
+    selection does not depend on the meaning of the bits. On a million random choices five times as
+    fast.
     """
     if type(a) is int or type(b) is int:
         _refuse_overflow(a, b)
@@ -55,7 +56,7 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _refuse_overflow(a: Any, b: Any) -> None:
-    """OverflowError for a Python integer beyond the integers beside it, which np.where wraps."""
+    """OverflowError for a Python integer out of the other's range, which np.where wraps."""
     for number, other in ((a, b), (b, a)):
         dtype = getattr(other, "dtype", None)
         if type(number) is int and dtype is not None and dtype.kind in "biu":
@@ -68,7 +69,7 @@ MANY = 1 << 12  # choices, from which taking a number's bits pays
 def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
     """(a, b) as integers of their dtype's size, and that dtype; None where they have no one dtype.
 
-    A number beside an array becomes one of the array's dtype, where NumPy would make it one.
+    A number paired with an array gets the array's dtype, where NumPy would do so.
     """
     if condition.dtype.kind != "b":
         return None
@@ -120,8 +121,8 @@ def keep_dx(g, condition):
 
 
 def zero_wins(a: Any, b: Any) -> Any:
-    """a · b, where 0 · ∞ is 0: of a cotangent and a derivative, what is behind a branch not taken
-    or a constant stays 0."""
+    """a · b, where 0 · ∞ is 0: of a cotangent and a derivative: the gradient of a branch not taken,
+    or of a constant, stays 0."""
     a_counts, b_counts = (b != 0) | (np.abs(a) != np.inf), (a != 0) | (np.abs(b) != np.inf)
     return keep(a, a_counts) * keep(b, b_counts)
 
@@ -172,7 +173,7 @@ def _to_chosen(g: Any, mine: Any, other: Any) -> Any:
 
 def _or_nan(condition: Any, x: Any) -> Any:
     is_nan = x != x
-    if isinstance(is_nan, bool | np.bool_):  # of a number, which has no place beside a GPU's arrays
+    if isinstance(is_nan, bool | np.bool_):  # of a number, which has no place among a GPU's arrays
         return np.logical_or(condition, True) if is_nan else condition
     return np.logical_or(condition, is_nan)
 

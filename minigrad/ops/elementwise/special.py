@@ -60,7 +60,7 @@ sigmoid = elementwise(
 )
 
 
-logit_slope = elementwise(  # an op of its own: its derivative is infinite at 0 and 1, not ∞ − ∞
+logit_slope = elementwise(  # a separate op: its derivative is infinite at 0 and 1, not ∞ − ∞
     in_float32(lambda x: 1 / (x * (1 - x))),
     name="logit_slope",
     dx=lambda x, y: keep((x - 0.5) * y * 2 * y, np.abs(x) != np.inf),
@@ -86,7 +86,7 @@ def logit_dx(g, x, eps):
     if eps is None:
         return g * logit_slope(x)
     moved = np.logical_or(x < eps, x > 1 - eps)
-    # there the slope at ½ stands in: at x it may be infinite, and what is behind it 0 · ∞
+    # there the slope at ½ is used: at x it may be infinite, and a product behind it 0 · ∞
     return keep(g * logit_slope(np.where(moved, 0.5, x)), np.logical_not(moved))
 
 

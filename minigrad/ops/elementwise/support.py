@@ -1,4 +1,4 @@
-"""What the rows of the table share: zero gradients, 16-bit forwards, functions from SciPy."""
+"""Helpers for the rows of the table: zero gradients, 16-bit forwards, functions from SciPy."""
 
 import functools
 import importlib
@@ -26,8 +26,8 @@ def recorded(*values: Any) -> bool:
 
 
 def are_finite(y: Any) -> bool:
-    """Whether an array of NumPy's is known to hold finite numbers alone. argmax, of which NumPy
-    asks no Python code, takes a third of max's time on a small array."""
+    """Whether an array of NumPy's is known to hold finite numbers alone. On a small array argmax is
+    faster than max, since NumPy runs it without Python code."""
     if type(y) is not np.ndarray or y.dtype.kind != "f" or not y.size:
         return False
     return y.item(y.argmax()) < np.inf and -np.inf < y.item(y.argmin())
@@ -69,7 +69,7 @@ def ordered(x: Any, function: str = "") -> Any:
 
 
 def by_other_means(wrong: Any, y: Any, function: Callable, *xs: Any) -> Any:
-    """y, NumPy's and nobody else's, with function(*xs) where it is wrong; all are of one shape."""
+    """y, a fresh array of NumPy's, with function(*xs) where it is wrong; all are of one shape."""
     if not np.ndim(y):
         return function(*xs) if wrong else y
     places = np.nonzero(wrong)  # as a mask it would be walked once for each of the arrays
@@ -81,7 +81,7 @@ LARGE = 1 << 13  # elements from which np.clip's dearer call pays
 
 
 def _has_fast_clip(x: Any) -> bool:
-    """Whether np.clip has a vectorised loop for x; np.maximum(x, 0) has none beside a number."""
+    """Whether np.clip has a vectorised loop for x; np.maximum(x, 0) has none for a number."""
     return type(x) is np.ndarray and x.size >= LARGE and x.dtype.char in "fd"
 
 
@@ -152,7 +152,7 @@ def of_parameters(name: str) -> Callable:
 
 def with_fractions(x: Any) -> Any:
     """x, integers as float64: −x of unsigned ones wraps round, and the logarithm of int8 is a
-    float16, beside whatever float64 it stands."""
+    float16, even next to a float64."""
     return x.astype(np.float64) if hasattr(x, "dtype") and x.dtype.kind in "biu" else x
 
 

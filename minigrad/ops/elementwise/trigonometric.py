@@ -30,9 +30,9 @@ def _slope_far_out(x: Any) -> Any:
     return np.square(2 * e / (1 + e * e))
 
 
-# What 1 − t² must have for its digits to count: it loses those of t that are 1's. Of numbers as
-# a normal distribution makes them one in ten million has less, so that most blocks have none.
-# And 1, as an array: NumPy would make one of a number at each call.
+# What 1 − t² must have for its digits to count: it loses those of t that are 1's. Of normally
+# distributed numbers one in ten million has less: most blocks have none. And 1, as an array: NumPy
+# would make one of a number at each call.
 _FLAT = {"f": (1e-4, np.ones((), np.float32)), "d": (1e-6, np.ones(()))}
 _MANY = 1 << 12  # elements
 _ndarray = np.ndarray
@@ -84,12 +84,11 @@ tanh = elementwise(
 
 # -- the inverses ----------------------------------------------------------------------------
 #
-# The slopes of the inverses are ops of their own, so that second derivatives are right where the
-# slope is infinite, and in the last place near 0, where those of its factors cancel.
-# x widened before it is squared: 300² is beyond float16.
-# (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the difference of squares loses digits.
-# x − (−1) where one would write x + 1: a complex x keeps its zero's sign, which tells the two
-# sides of a branch cut apart; −0 + 0 is 0.
+# The slopes of the inverses are separate ops. Second derivatives are then right where the slope is
+# infinite, and in the last place near 0, where those of its factors cancel. x widened before it is
+# squared: 300² is beyond float16. (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the
+# difference of squares loses digits. x − (−1) instead of x + 1: a complex x keeps its zero's sign,
+# which decides the side of a branch cut; −0 + 0 is 0.
 
 arcsin_slope = elementwise(
     in_float32(lambda x: 1 / (np.sqrt(-x - -1) * np.sqrt(x - -1))),
@@ -164,8 +163,9 @@ arctanh = elementwise(
 def _sin_pi(x: Any, quarters: int = 0) -> Any:
     """sin(πx + quarters · π/2) for x of any size.
 
-    πx rounded is off by |πx| ε, which for x = 10⁶ leaves ten digits of the sine. x less the nearest
-    whole number n is exact; then sin(πx) = ± sin(π(x − n)), with + for even n, and cos alike.
+    πx rounded is off by |πx| ε, which for x = 10⁶ leaves ten digits of the sine. The difference of
+    x and the nearest whole number n is exact. So sin(πx) = ± sin(π(x − n)), with + for even n, and
+    cos alike.
     """
     n = np.rint(x.real)
     odd = n - 2 * np.rint(n / 2)  # ±1 for odd n, 0 for even n

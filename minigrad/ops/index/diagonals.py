@@ -31,7 +31,7 @@ def _below(x, k):
 def tril(x, k=0):
     """x where column − row ≤ k, else 0 (selected, so inf stays out) ;  gx = tril(g, k).
 
-    A 1-d x stands for a square matrix of equal rows, as in NumPy.
+    A 1-d x means a square matrix of equal rows, as in NumPy.
     """
     _check_triangle(x)
     return keep(x, _below(x, k))
@@ -59,7 +59,7 @@ def triu_dx(g, k, x_shape):
 def triangle_batch(op, xs, batched, params):
     needs_axes(op, xs, batched, 1)
     (x,) = xs
-    if x.ndim == 2:  # vectors stand for matrices of equal rows
+    if x.ndim == 2:  # vectors mean matrices of equal rows
         x = np.broadcast_to(np.expand_dims(x, 1), (x.shape[0], x.shape[1], x.shape[1]))
     return op(x, **params)
 

@@ -1,8 +1,8 @@
 """Adding many values into few elements in a fixed order, in calls that also run on a GPU.
 
-The values are sorted by place, stably, and then summed along each run of equal places by doubling
-steps (Hillis and Steele, Data Parallel Algorithms, 1986): log₂ n steps, each an elementwise sum of
-array and shifted array. Every bit is the same in every run; slower than atomics.
+The values are sorted by place, stably. Each run of equal places is then summed by doubling steps
+(Hillis and Steele, Data Parallel Algorithms, 1986): log₂ n steps, each an elementwise sum of array
+and shifted array. Every bit is the same in every run; slower than atomics.
 """
 
 from typing import Any

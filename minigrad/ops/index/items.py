@@ -23,8 +23,8 @@ __all__ = ["getitem", "index_put", "masked_fill", "masked_select", "setitem"]
 def getitem(x, *, index):
     """y = x[index], as NumPy: a view for basic indices, a copy for arrays and masks.
 
-    gx: g put back at `index` in zeros; what was read twice gets both gradients. Tensors in the
-    index stand for their values.
+    gx: g put back at `index` in zeros; an entry that was read twice gets both gradients. Of tensors
+    in the index the values count.
     """
     key = plain_key(index, array_module(x))
     if type(key) is np.ndarray is type(x) and key.dtype.kind == "i" and key.ndim and x.ndim:
@@ -82,7 +82,7 @@ def written(c: Any, won: Any, shape: tuple) -> Any:
     """The gradient of assigned values: c where the write has won, summed over broadcasting."""
     if won is not True:
         c = np.where(won, c, 0)
-    ones = max(len(shape) - c.ndim, 0)  # x[i] = v ignores axes of length 1 in front of v
+    ones = max(len(shape) - c.ndim, 0)  # x[i] = v ignores leading axes of length 1 of v
     return sum_to(c, shape[ones:]).reshape(shape)
 
 
@@ -106,8 +106,8 @@ def setitem_batch(op, xs, batched, params):
     key, place = batched_key(plain_key(params["index"], module_of(x)), np.ndim(x) - batched[0])
     if not batched[0]:
         x = full(xs, batched)[0]
-    # an example of value broadcasts against one of x[key] from the last axis, and axes of length 1
-    # that it has in front of x[key]'s do not count; others would meet the batch axis
+    # an example of value broadcasts against one of x[key] from the last axis. Its leading axes of
+    # length 1 beyond x[key]'s do not count; others would meet the batch axis
     ndim = module_of(x).empty(x.shape, bool)[key].ndim - 1
     shape = np.shape(value)[1 if batched[1] else 0 :]
     extra = max(len(shape) - ndim, 0)

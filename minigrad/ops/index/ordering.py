@@ -23,7 +23,7 @@ _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False):
     """The positions in x of the sorted elements; equal ones in their order, NaN last. No gradient.
 
-    The sort is always stable, whatever `kind`; `order` (fields of structured arrays) is refused.
+    The sort is stable for every `kind`; `order` (fields of structured arrays) is refused.
     """
     if order is not None:
         raise TypeError("order= is for structured arrays, which tensors are not")
@@ -36,7 +36,7 @@ def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False)
         x, axis = x.reshape(-1), 0
     if not descending:
         return np.argsort(sortable(x), axis=axis, kind="stable")
-    # back to front before and after, so that equal elements keep their order
+    # back to front before and after: equal elements keep their order
     n = x.shape[axis] if x.ndim else 1
     order = np.argsort(np.flip(sortable(x), axis), axis=axis, kind="stable")
     return n - 1 - np.flip(order, axis)
@@ -75,7 +75,7 @@ def top_places(x, *, k, axis=-1, largest=True):
 
 
 def _top_of_rows(rows: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
-    """Where each row has its k largest (smallest) entries, in their order; None beside a NaN."""
+    """Where each row has its k largest (smallest) entries, in their order; None if any NaN."""
     first = rows.shape[1] - k if largest else 0
     parted = np.partition(rows, first if largest else k - 1, axis=-1)[:, first : first + k]
     edge = (parted.min if largest else parted.max)(-1, keepdims=True)
@@ -109,7 +109,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
         places = op.top_places(x, k=k, axis=axis, largest=largest)
     else:
         first = n - k if largest else 0
-        rank = min(first if largest else k - 1, n - 1)  # k = 0 takes none, whatever the rank
+        rank = min(first if largest else k - 1, n - 1)  # k = 0 takes none, for any rank
         places = op.argpartition(x, kth=rank, axis=axis) if n else op.argsort(x, axis=axis)
         places = op.narrow(places, axis, first, k)
     return op.take_along_axis(x, places, axis=axis), places

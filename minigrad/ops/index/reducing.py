@@ -30,7 +30,7 @@ _REDUCE = ("sum", "mean", "prod", "amax", "amin")
 
 @primitive(differentiable=False)
 def scatter_places(index, *, axis, shape, lead=0):
-    """Where the entries x[index[i, j], j] (axis=0) stand in x.ravel(), one after the other.
+    """The positions of the entries x[index[i, j], j] (axis=0) in x.ravel(), one after the other.
 
     index (…, k, l) with `lead` axes of examples in front -> (…, k l).  shape: that of x.
     """
@@ -106,7 +106,7 @@ def extremum_at_batch(op_, xs, batched, params):
 
 @primitive(differentiable=False, outputs=3)
 def scatter_rows(places, *, lead=0):
-    """(rows, reads, there): what goes to each of the places, side by side as a row
+    """(rows, reads, there): the values for each of the places, side by side as a row
 
     places (…, t) with `lead` axes of examples in front. rows (…, r): the places that occur;
     reads (…, r, m): which of the t go there, where `there` (…, r, m). An example with fewer rows

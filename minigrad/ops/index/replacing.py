@@ -54,8 +54,8 @@ def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
 def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """x with `values` inserted before the positions obj along axis (None: of x flattened)
 
-    obj: a number, a slice or numbers (n,); values broadcast to as many slices as go in, which for
-    one place are as many as values has along axis.
+    obj: a number, a slice or numbers (n,). The values broadcast to the number of inserted slices,
+    which for one place is the length of values along axis.
     """
     x, axis = _flat(x, axis)
     values = array_beside(number_in(values, x.dtype, "values"), x)
@@ -174,7 +174,7 @@ def partition(x: Any, kth: Any, axis: int | None = -1) -> Any:
 
 
 def _is_one_condition(condlist: Any, ndim: int) -> bool:
-    """Whether this is one condition and no list of them, as np.piecewise tells them apart."""
+    """Whether this is one condition and no list of them, by the rule of np.piecewise."""
     if not isinstance(condlist, list | tuple):
         return np.ndim(condlist) == 0 or (ndim > 0 and np.ndim(condlist) == 1)
     return bool(ndim and len(condlist)) and isinstance(condlist[0], bool | int | np.generic)

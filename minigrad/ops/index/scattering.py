@@ -1,6 +1,6 @@
 """Adding and writing many values at a key, the index in x[key].
 
-The gradient of every read by index is such a sum: what was read twice gets both gradients.
+The gradient of every read by index is such a sum: an entry read twice gets both gradients.
 """
 
 from math import prod
@@ -59,7 +59,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def _is_bare_bool(item: Any) -> bool:
-    """True, False or a 0-d mask, which stands for no axis of x."""
+    """True, False or a 0-d mask, which consumes no axis of x."""
     return isinstance(item, bool | np.bool_) or (_is_mask(item) and item.ndim == 0)
 
 
@@ -113,8 +113,8 @@ def _add_on_device(g: Any, key: Any, shape: tuple) -> Any:
 def write_at(y: Any, key: Any, values: Any) -> None:
     """y[key] = values; of two writes to one place the last wins, on a GPU too.
 
-    There threads write in no order, so the last writer of each place is found first (the maximum
-    of their numbers does not depend on an order), and each place then reads its value.
+    There threads write in no order. So the last writer of each place is found first, as the maximum
+    of their numbers, which needs no order. Each place then reads its value.
     """
     xp = array_module(y)
     if xp is np or reads_once(key):
@@ -146,7 +146,7 @@ def _last_writer(key: Any, shape: tuple, xp: Any) -> Any:
 
 
 def parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], bool]:
-    """A key with index arrays, taken apart.
+    """A key with index arrays, split into its parts.
 
     (slices and Nones that make the view, the view's axes that arrays index, those arrays, whether
     NumPy puts the arrays' axes in front: it does where a slice or None stands between two arrays)
@@ -174,7 +174,7 @@ def parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], bool
         if not is_slice:
             axes.append(axis)
             arrays.append(item if hasattr(item, "shape") else np.asarray(item))
-    # an Ellipsis between two arrays parts them even where it stands for no axis
+    # an Ellipsis between two arrays parts them even where it covers no axis
     parted = dots and any(axis < at for axis in axes) and any(axis >= at for axis in axes)
     front = bool(parted) or axes != list(range(axes[0], axes[0] + len(axes)))
     return tuple(slices), axes, arrays, front

@@ -105,7 +105,7 @@ def _column(indices: Any, rest: int) -> Any:
 
 def within(indices: Any, n: int, mode: str) -> Any:
     """Indices into n places, those beyond the ends brought in by the mode."""
-    dtype = getattr(indices, "dtype", np.dtype(type(indices)))  # a number beside a tensor is one
+    dtype = getattr(indices, "dtype", np.dtype(type(indices)))  # a number with a tensor is one
     if is_floating(dtype) and not getattr(indices, "size", 1):  # an empty list has NumPy's float64
         return indices.astype(np.intp)
     if is_floating(dtype):

@@ -67,7 +67,7 @@ def banded_solve_dx(g, ab, y, b_shape, lower, upper, needs):
 
 
 def _rows_of_a(lower, upper, n):
-    """(lower + upper + 1, n): the row of a whose entry stands at each place of ab."""
+    """(lower + upper + 1, n): the row in a of each entry of ab."""
     return np.arange(n) + np.arange(-upper, lower + 1)[:, None]
 
 

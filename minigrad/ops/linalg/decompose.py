@@ -1,9 +1,9 @@
 """Decompositions: Cholesky, QR, singular values.
 
-A factor is determined only up to a choice: the sign or phase of a singular vector, the basis of a
-complement or of the space that equal singular values share. Derivatives are right for functions
-that do not depend on the signs, phases and complements, and finite always; at equal values see
-`svd_factors`.
+A factor is determined only up to a choice. Examples are the sign or phase of a singular vector, and
+the basis of a complement or of the space of equal singular values. Derivatives are right for
+functions that do not depend on the signs, phases and complements, and finite always; at equal
+values see `svd_factors`.
 """
 
 from typing import Any, NamedTuple
@@ -94,9 +94,9 @@ def qr_factors_dx(g, y, x_shape):
 def without_complement(gq: Any, q: Any, n: int) -> tuple[Any, Any]:
     """(gq, q) of the first n columns, with the gradient of the further ones passed on to them.
 
-    The further columns q₂ are any orthonormal basis of the complement of q₁. Of all ways in which
-    it can follow q₁ this takes the one that does not turn in itself, dq₂ = −q₁ dq₁ᴴ q₂: right for
-    whatever depends on the complement and not on its basis.
+    The further columns q₂ are any orthonormal basis of the complement of q₁. Of all ways to follow
+    q₁ this takes the one without rotation in itself, dq₂ = −q₁ dq₁ᴴ q₂. It is right for any
+    function of the complement that does not depend on its basis.
     """
     if n == q.shape[-1]:
         return gq, q
@@ -147,10 +147,9 @@ def svd_factors(x, *, full_matrices=False):
 
     Where singular values are equal (to rounding) F is 0, and 1/s where s is 0. That is right for
     functions symmetric in equal values, and for those of the vectors through the projector on their
-    common space. What mixes both, such as u f(s) vᴴ, has a derivative there that no rule of factors
-    can give: of it the part that couples equal values is left out.
-    Singular values that are 0 have a kink there, and gradient 0. full_matrices: see
-    `without_complement`.
+    common space. A function that mixes both, such as u f(s) vᴴ, has a derivative there that no rule
+    of factors can give. The part that couples equal values is left out. Singular values that are 0
+    have a kink there, and gradient 0. full_matrices: see `without_complement`.
     """
     return tuple(np.linalg.svd(finite(x), full_matrices=full_matrices))
 
@@ -170,8 +169,8 @@ def svd_factors_dx(g, y):
     gv, v = without_complement(adjoint(gvh), adjoint(vh), k)
     c, h = adjoint(u) @ gu, adjoint(v) @ gv
     columns, rows = s[..., None, :], s[..., :, None]
-    # F_ij = 1/(s_j − s_i) · 1/(s_j + s_i) by its factors, as F may overflow; the first is 0 where
-    # i = j, and the second is multiplied by s_j or s_i at once
+    # F_ij = 1/(s_j − s_i) · 1/(s_j + s_i) by its factors, as F may overflow. The first is 0 where i
+    # = j; the second is multiplied by s_j or s_i at once
     gaps, total = reciprocal_gaps(s), reciprocal(columns + rows, columns + rows == 0)
     inner = (gaps * (c - adjoint(c))) * (columns * total)
     inner = inner + (rows * total) * (gaps * (h - adjoint(h)))

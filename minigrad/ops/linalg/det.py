@@ -4,12 +4,12 @@ det is a polynomial in the entries of x, so all its derivatives exist everywhere
 matrices they follow from ∂det/∂x = det(x) x⁻ᵀ. At one that is 0 · ∞, and near one it cancels in
 second derivatives; there another exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong
 to the q singular values that are too small. Then t ↦ det(x + t W) is a polynomial of degree q at
-most, because W has rank q; so its value at 0 is its mean over the q + 1 roots of unity, times any
+most, because W has rank q. So its value at 0 is its mean over the q + 1 roots of unity, times any
 radius:
 
     det(x) = 1/(q + 1) Σ_k det(x + t_k W)        for every x, with W and the t_k held fixed
 
-No matrix on the right is near a singular one, so the derivatives of the right, of every order,
+No matrix on the right is near a singular one. So the derivatives of the right, of every order,
 follow from the first formula, and they are those of the left. For one small singular value the t_k
 are ±r, and real.
 """
@@ -64,8 +64,8 @@ def det_shifts(x):
     if q == 0:
         return none
     w = (u * small[..., None, :]) @ vh
-    # Twice the least of the others: |s_i + t_k| is then no smaller than that for the small s_i, and
-    # no larger than it need be: the terms of the mean would cancel.
+    # Twice the least of the others: |s_i + t_k| is then no smaller than that for the small s_i. A
+    # larger radius would make the terms of the mean cancel.
     least = np.where(small, np.inf, s).min(axis=-1)
     radius = np.where(np.isfinite(least), 2 * least, 1)[..., None, None, None]
     k = array_module(x).arange(q + 1).reshape((-1, 1, 1))
@@ -77,7 +77,7 @@ def det_shifts(x):
 def _too_small(s, limit):
     """Singular values that are 0 to rounding; else the last, if it is far below the one before it.
 
-    Not all that are small: where they fall gradually, what the others are is in the cofactors.
+    Not all that are small: where they fall gradually, the cofactors depend on the others.
     """
     n = s.shape[-1]
     zero = s <= n * float(np.finfo(s.dtype).eps) * s[..., :1]

@@ -37,9 +37,9 @@ def eigh_pairs(x, *, UPLO: Any = "L"):
 
     Where eigenvalues are equal (to rounding) F is 0: the result is finite. It is right for
     functions symmetric in equal values, and for those of the vectors through the projector on their
-    common space. What mixes both, such as v f(w) vᴴ, has a derivative there that no rule of factors
-    can give: of it the part that couples equal values is left out. (matrix_exp, matrix_power and
-    inv have rules of their own, which hold everywhere.)
+    common space. A function that mixes both, such as v f(w) vᴴ, has a derivative there that no rule
+    of factors can give. The part that couples equal values is left out. (The rules of matrix_exp,
+    matrix_power and inv hold everywhere.)
     """
     return tuple(np.linalg.eigh(lapack(x), _triangle(UPLO)))
 

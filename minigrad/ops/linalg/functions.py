@@ -18,7 +18,7 @@ def matrix_exp(x):
     """y = eˣ = Σ xᵏ/k! ;  gx = L(xᴴ, g), the derivative of the exponential at xᴴ along g
 
     exp [[a, e], [0, a]] = [[eᵃ, L(a, e)], [0, eᵃ]] (R. Mathias 1996; N. J. Higham, "Functions of
-    Matrices", §3.2), so the derivative is an exponential too, of twice the size, with derivatives
+    Matrices", §3.2). So the derivative is an exponential too, of twice the size, with derivatives
     of every order. x (…, n, n); needs SciPy (the extra `full`).
     """
     return scipy_function("expm", x)(square_matrices(x))
@@ -36,8 +36,8 @@ def matrix_exp_dx(g, x):
 def _as_large(g: Any, a: Any) -> Any:
     """A power of two for each matrix, a constant: g divided by it is about as large as a.
 
-    A g of another size would set how often the exponential of both is squared, and so cost digits:
-    in float32 one of 2^16, a usual loss scale, cost two of them.
+    The size of g would decide how often the exponential of both is squared, and that costs digits:
+    two in float32 for 2^16, a usual loss scale.
     """
     if not g.shape[-1]:
         return 1.0

@@ -111,7 +111,7 @@ def lu_exchanges(p, *, steps=None):
     rows = xp.arange(p.shape[-1])
     steps = len(rows) if steps is None else steps
     order = np.zeros_like(p, shape=p.shape[:-1], dtype=rows.dtype) + rows
-    # the row of x that stands in each place; argmax takes no axis of length 0
+    # the row of x in each place; argmax takes no axis of length 0
     wanted = xp.argmax(p, axis=-2) if steps else order
     piv = np.zeros_like(wanted[..., :steps])
     for i in range(steps):

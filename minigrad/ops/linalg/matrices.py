@@ -1,4 +1,4 @@
-"""What the linear algebra ops share: adjoints, safe reciprocals of differences, stacks under vmap.
+"""Helpers of linear algebra ops: adjoints, safe reciprocals of differences, stacks under vmap.
 
 A stack of matrices holds them in its last two axes; the axes before count the matrices.
 """
@@ -111,7 +111,7 @@ def adjoint(x: Any) -> Any:
 
 
 def hermitian_part(x: Any) -> Any:
-    """(x + xᴴ)/2: what a derivative by a Hermitian matrix is, whichever triangle was read."""
+    """(x + xᴴ)/2: the form of a derivative by a Hermitian matrix, whichever triangle was read."""
     return (x + adjoint(x)) * 0.5
 
 

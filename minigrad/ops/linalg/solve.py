@@ -83,8 +83,8 @@ def _equation_gradients(ga, gb, a_shape, b_shape, needs):
 def triangular_solve(a, b, lower=False, unit_diagonal=False):
     """a y = b with one triangle of a, the other never read ;  gb = a⁻ᴴ g, ga = −(gb yᴴ)'s triangle
 
-    a (…, n, n); b (n,) or (…, n, k). unit_diagonal: ones stand on the diagonal, whatever a holds,
-    which then gets no gradient. LinAlgError for a zero on the diagonal.
+    a (…, n, n); b (n,) or (…, n, k). With unit_diagonal the diagonal counts as ones, and that of a
+    gets no gradient. LinAlgError for a zero on the diagonal.
     """
     check_right_side(b, square_matrices(a, "a").shape[-1])
     y = _substitute(a, as_columns(lapack(b), b.shape), lower, unit_diagonal)

@@ -76,7 +76,7 @@ def sqrtm_dx(g, y):
 
 @solve_sylvester.batch
 def solve_sylvester_batch(op, xs, batched, params):
-    """Examples are one more stack in front; what they share broadcasts."""
+    """Examples are one more leading stack; arrays that they share broadcast."""
     return op(*align(xs, batched))
 
 

@@ -31,8 +31,8 @@ def cross_entropy_index(x, index, scale, *, total=True):
     """y = Σ_n scale_n (log Σ_c exp x_nc − x_n,index) ;  gx = g scale (softmax x − onehot index)
 
     x (N, C, ...), index and scale as class_targets gives them; with total=False one y a sample,
-    in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds; at index −1
-    the loss is NaN.
+    in scale's dtype. A sample of scale 0 has loss and gradient 0, for any x; at index −1 the loss
+    is NaN.
     """
     losses, lse = losses_of(x.astype(scale.dtype, copy=False), index)
     y = counted(losses[:, 0] * scale, index, scale)
@@ -70,7 +70,7 @@ def cross_entropy_dx(a, x, lse, index):
     np.put_along_axis(y, index, 0, 1)
     others = y.sum(1, keepdims=True)
     np.put_along_axis(y, index, np.where(picked > NEARLY_ALL, -others, picked - 1), 1)
-    return np.where(a == 0, 0, a * y).astype(x.dtype, copy=False)  # 0, whatever x holds there
+    return np.where(a == 0, 0, a * y).astype(x.dtype, copy=False)  # 0, for any x there
 
 
 def shares_of(x: Any, lse: Any) -> Any:
@@ -264,7 +264,7 @@ def targets_of(
     loss: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str,
     plainly: bool = False, **scores: Any,
 ) -> tuple:  # fmt: skip
-    """What class_targets says of them, its errors under the name of the loss that was called.
+    """The result of class_targets, with its errors under the name of the loss that was called.
 
     plainly: as arrays, where they may be; scores: shape, dtype and name of them where not x holds
     them
@@ -274,7 +274,7 @@ def targets_of(
     scores = scores or {"shape": x.shape, "dtype": x.dtype}
     find = class_targets
     if plainly and type(target) is Tensor and weight is None and not modes.active:
-        find, target = find.forward, target.data  # nobody watches: three results less to wrap
+        find, target = find.forward, target.data  # no mode is on: three results less to wrap
     try:
         return find(target, weight, ignore_index=ignore_index, reduction=reduction, **scores)
     except ValueError as error:

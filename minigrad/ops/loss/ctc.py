@@ -1,7 +1,7 @@
 """Connectionist temporal classification: A. Graves et al., ICML 2006.
 
 A target l of L labels is read as the states blank, l_1, blank, l_2 … l_L, blank: S = 2L + 1 of
-them. A path starts in one of the first two states, ends in one of the last two, and at each step
+them. A path starts in one of the first two states and ends in one of the last two. At each step it
 stays, goes on by one, or skips a blank between two different labels. With e_t(s) = x_t of the label
 of state s, and sums in log space,
 

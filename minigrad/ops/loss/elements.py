@@ -114,7 +114,7 @@ def huber(
 
 
 def _bce_values(p, t):
-    """The logarithms are not let below −100, as in PyTorch, so that a loss is never infinite."""
+    """The logarithms are at least −100, as in PyTorch: a loss is never infinite."""
     p = with_fractions(p)
     with np.errstate(divide="ignore"):
         return -(
@@ -150,7 +150,7 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
             ("target", "", on_host(target)),
         ):
             low, high = (seen.min(), seen.max()) if seen.size else (0, 1)
-            # what is infinite or NaN makes a loss that is, as in every op
+            # an infinite or NaN input makes such a loss, as in every op
             if not (low >= 0 and high <= 1) and np.isfinite([low, high]).all():
                 raise ValueError(
                     f"bce: {argument} must hold probabilities, from 0 to 1; got {low} to "
@@ -296,7 +296,7 @@ def triplet(
 ) -> Any:
     """y = max(0, ‖anchor − positive‖ − ‖anchor − negative‖ + margin), p-norms over the last axis.
 
-    eps is added to every difference, so that the norm of equal vectors has a gradient. swap: the
+    eps is added to every difference: the norm of equal vectors then has a gradient. With swap the
     negative's distance is that to the positive where this is smaller (Balntas et al., 2016).
     """
     if not margin >= 0:

@@ -1,8 +1,8 @@
 """Cross entropy of a linear map's results.
 
-The logits z = x wᵀ + b of N samples and C classes are by far the largest array of a language model:
-4,096 samples of a vocabulary of 50,000 take 800 MB, their gradient as much again. The table's form
-holds them; fast/loss/linear_classes.py makes them block by block.
+The logits z = x wᵀ + b of N samples and C classes are by far the largest array of a language model.
+For 4,096 samples and a vocabulary of 50,000 they take 800 MB, their gradient as much again. The
+table's form holds them; fast/loss/linear_classes.py makes them block by block.
 """
 
 from typing import Any
@@ -65,9 +65,9 @@ def linear_nll_gradients(g, y, x, w, index, b, needs):
 def linear_nll_grads(a, d, x, w, index, lse, b: Any = None, *, wanted=(True, True, True)):
     """(G w, Gᵀ x, Σ_n G), G_nc = a_n p_nc + d_n (p_nc − [c = index_n]), p = exp(z − lse)
 
-    a and d (N,): the cotangents of lse and of y. What is not `wanted` is empty. p − 1 near 0 is
-    minus the sum of the other p. lse is there to save a pass; the rules see p as the function
-    softmax(x wᵀ + b), and hold all logits, so that derivatives of every order follow from theirs.
+    a and d (N,): the cotangents of lse and of y. A result that is not `wanted` is empty. p − 1 near
+    0 is minus the sum of the other p. The residual lse saves a pass. The rules see p as the
+    function softmax(x wᵀ + b), and hold all logits: derivatives of every order follow from theirs.
     """
     check(x, w, index, b)
     dtypes = x.dtype, w.dtype, w.dtype if b is None else b.dtype
@@ -79,7 +79,7 @@ def linear_nll_grads(a, d, x, w, index, lse, b: Any = None, *, wanted=(True, Tru
     np.put_along_axis(g, index, 0, 1)
     others = g.sum(1, keepdims=True)
     np.put_along_axis(g, index, np.where(near, a - others, picked), 1)
-    g = np.where((a == 0) & (d == 0), 0, g)  # 0, whatever x holds there
+    g = np.where((a == 0) & (d == 0), 0, g)  # 0, for any x there
     none = np.zeros_like(g, shape=0)
     gx = g @ w if wanted[0] else none
     gw = g.T @ x if wanted[1] else none
@@ -119,7 +119,7 @@ def linear_nll_grads_rule(g, a, d, x, w, index, lse, b, wanted, needs):
 
 @linear_nll.batch
 def linear_nll_batch(op_, xs, batched, params):
-    """The examples are more samples of one map; of maps of their own each takes a call."""
+    """The examples are more samples of one map; with different maps each takes a call."""
     x, w, index, b = xs
     if batched[1] or batched[3]:
         return each_in_turn(op_, xs, batched, params)

@@ -127,7 +127,7 @@ def multi_margin(
 def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = Σ_{t in target, j not in target} max(0, 1 − x_t + x_j) / c for scores x (n, c).
 
-    target (n, c): class indices, as many as a sample has, then −1; what follows does not count.
+    target (n, c): class indices, as many as a sample has, then −1; later entries do not count.
     """
     rows, t = _as_rows("multilabel_margin", x), constant_of_each(array_like(target))
     n, c = rows.shape

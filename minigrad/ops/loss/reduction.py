@@ -29,7 +29,7 @@ def check_real(name: str, y: Any) -> None:
 def check_no_pairs(name: str, **arrays: Any) -> None:
     """ValueError where arrays broadcast to more elements than any of them has.
 
-    Predictions (n, 1) beside targets (n,) would make (n, n) losses, one for each pair.
+    Predictions (n, 1) with targets (n,) would make (n, n) losses, one for each pair.
     """
     shapes = [x.shape for x in arrays.values()]
     if np.broadcast_shapes(*shapes) not in shapes:

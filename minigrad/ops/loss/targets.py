@@ -34,7 +34,7 @@ def class_targets(
     looks = array_module(target) is np or modes.state.anomaly is not None
     wide = accumulator(dtype) or dtype
     if weight is None and looks and target.size and not 0 <= ignore_index < classes:
-        index = target.astype(np.intp)  # a copy: what is saved is not the caller's memory
+        index = target.astype(np.intp)  # a copy: the saved array is not the caller's memory
         if _in_range(index, classes):  # so no sample is ignored: the usual case, in few calls
             scale = array_module(index).empty(index.shape, wide)
             scale.fill(1 / index.size if reduction == "mean" else 1)

@@ -42,7 +42,7 @@ def _by_channel(w: Any, ndim: int) -> Any:
 
 
 def _trailing(name: str, x: Any, normalized_shape: Any, *given: tuple[str, Any]) -> tuple:
-    """The axes that normalized_shape stands for, after checks of it and of weight and bias."""
+    """The axes that normalized_shape means, after checks of it and of weight and bias."""
     one = isinstance(normalized_shape, int | np.integer)
     shape = (int(normalized_shape),) if one else tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
@@ -97,10 +97,10 @@ def batch_norm(
 ) -> Any:
     """y = (x − mean)/√(var + eps) · weight + bias for each channel: x (N, C, ...), the rest (C,)
 
-    training: mean and var over batch and space; running statistics, given both or not at all, move
-    in place to (1 − momentum) old + momentum new, the new var with n − 1 below its sum. Else mean
-    and var are the running ones, constants. ValueError where training has one value a channel.
-    Ioffe and Szegedy, Batch normalization, 2015.
+    In training mean and var are those over batch and space. Running statistics, given both or not
+    at all, move in place to (1 − momentum) old + momentum new, where the new var divides by n − 1.
+    Else mean and var are the running ones, constants. ValueError where training has one value a
+    channel. Ioffe and Szegedy, Batch normalization, 2015.
     """
     x = _floating("batch_norm", x, eps)
     running = ("running_mean", running_mean), ("running_var", running_var)

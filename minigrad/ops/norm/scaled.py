@@ -17,7 +17,7 @@ from ..scaling import power_of_two
 def centred_in_units(x: Any, axis: tuple, eps: float, centre: bool) -> tuple:
     """(mean x, (x − mean x)/unit, unit), unit a power of two near the largest |x − mean x|.
 
-    unit is at least 1 beside an eps that is a normal number: eps over its square is to be one, too.
+    unit is at least 1 for an eps that is a normal number: eps over its square is to be one, too.
     """
     tiny = least_normal(x.dtype)
     least = 1 if eps >= tiny else tiny

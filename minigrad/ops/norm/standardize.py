@@ -1,7 +1,7 @@
 """x̂ weight + bias, x̂ = (x − mean x)/√(var x + eps), with two derivatives that close the family.
 
-They are primitives because their derivatives are short, and so that all of one can run at once:
-composed of means, squares and products a normalisation is ten nodes.
+They are primitives because their derivatives are short, and because all of one can run at once.
+Composed of means, squares and products, a normalisation is ten nodes.
 """
 
 from typing import Any
@@ -190,7 +190,7 @@ def move_running(running: tuple, mean: Any, var: Any, x: Any) -> None:
 
 
 def _operand(w: Any, batched: bool, ndim: int) -> Any:
-    """A weight of its own for each example, with unit axes so that it broadcasts against them."""
+    """Another weight for each example, with unit axes to broadcast against them."""
     if w is None or not batched:
         return w
     return op.reshape(w, shape=(w.shape[0], *(1,) * (ndim - w.ndim), *w.shape[1:]))

@@ -26,7 +26,7 @@ def _lp_pool(
             f"{name}: norm_type must be positive and finite, got {norm_type!r}; the largest |x| is "
             f"max_pool{dims}d(mg.abs(x), ...)"
         )
-    # checked here as well, so that errors name this op and not avg_pool
+    # checked here as well: errors then name this op and not avg_pool
     kernel = windows_of(name, dims, x, kernel_size, stride, 0, 1, ceil_mode).kernel
     wide = widen(x)  # powers leave the range of 16 bits soon
     pool = getattr(op, f"avg_pool{dims}d")
@@ -42,7 +42,7 @@ def _lp_pool(
         y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
     else:  # of x over a power of two they are not; what is 0 then has no derivative
         unit, kept = power_of_two(wide, axis=tuple(range(-dims, 0))), is_normal(total)
-        with overflow_ignored():  # what is not kept alone is dropped
+        with overflow_ignored():  # anything not kept alone is dropped
             largest = op.where(op.abs(wide) ** norm_type < np.inf, wide, 0)
         total, others = op.where(kept, sums(largest), 1), sums(wide / unit)
         zero = kept | (others == 0)

@@ -1,13 +1,13 @@
 """The primitives of pooling in any number of dimensions: the maximum or the sum of each window.
 
-What lies at one position of every window is a strided slice of the padded image. So each forward is
-a loop over the positions of a window, and each step takes all windows of all images at once:
+The entries at one position of every window are a strided slice of the padded image. So each forward
+is a loop over the positions of a window, and each step takes all windows of all images at once:
 
     max_pool  y = max(y, x[at])       its gradient  y[at] += g / ties, where x[at] is the maximum
     sum_pool  y = y + x[at]           its gradient  y[at] += g
 
-Each gradient is linear in g and has a transpose, which is the rule of its own gradient: the family
-is closed, so derivatives of any order come from these rules. calls.py has what users call.
+Each gradient is linear in g and has a transpose, which is the rule of that gradient. The family is
+closed, so derivatives of any order come from these rules. The functions for users are in calls.py.
 """
 
 from itertools import compress

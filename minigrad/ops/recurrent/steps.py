@@ -1,7 +1,7 @@
-"""What the ops of recurrent networks share: pieces of an array, time steps, products of weights.
+"""Helpers of recurrent ops: pieces of an array, time steps, products of weights.
 
-An op of a whole sequence is one loop over NumPy's calls: no tensor and no node a step, and
-one product for the gradient of a weight where a step each would add up as many.
+An op of a whole sequence is one loop over NumPy's calls, without a tensor and a node for each step.
+The gradient of a weight is one product, not a sum of one product for each step.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,8 +56,8 @@ def walk(step: Callable, states: Sequence, length: int, live: Any, reverse: bool
 def walk_back(pull: Callable, gs: Sequence, length: int, live: Any, reverse: bool) -> tuple:
     """The cotangents of all that steps were given, stacked, and of the states before the first.
 
-    gs are those of the states behind each step, None where zero; pull(t, *gs of one step) gives
-    (what is to be stacked), (the cotangents of the states before this step).
+    gs are those of the states behind each step, None where zero. pull(t, *gs of one step) gives
+    (arrays to be stacked), (the cotangents of the states before this step).
     """
     gs, lives = [each(g, length) for g in gs], each(live, length)
     found, before = [()] * length, [None] * len(gs)

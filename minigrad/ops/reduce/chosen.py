@@ -33,7 +33,7 @@ def _by_ufunc(ufunc: np.ufunc, name: str) -> Callable:
         if where is True and initial is None:
             return getattr(op, name)(x, **options)
         if isinstance(initial, Tensor) and isinstance(x, np.ndarray):
-            x = wrap(x)  # beside an array NumPy would take the tensor as a number
+            x = wrap(x)  # next to an array NumPy would take the tensor as a number
         return ufunc.reduce(x, initial=initial, where=where, **options)
 
     return run
@@ -48,7 +48,7 @@ chosen_table |= {
 
 
 def _chosen(function: Callable) -> Callable:
-    """Decorator: what a NumPy function means with where= or mean=."""
+    """Decorator: the meaning of a NumPy function with where= or mean=."""
 
     def add(fn: Callable) -> Callable:
         chosen_table[function] = fn
@@ -73,12 +73,12 @@ def _mean(
 
 
 def _count(kept: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
-    """How many elements of each slice are chosen, as numbers beside values of this dtype."""
+    """How many elements of each slice are chosen, as numbers to go with values of this dtype."""
     return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(dtype))
 
 
 def _dtype_of(x: Any, dtype: Any) -> Any:
-    """The dtype in which a mean of x is taken: what is asked for, else x's, of integers float64."""
+    """The dtype in which a mean of x is taken: the given one, else x's, for integers float64."""
     return as_floating(np.empty(0, x.dtype)).dtype if dtype is None else resolve_dtype(dtype)
 
 

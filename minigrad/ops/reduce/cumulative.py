@@ -91,7 +91,7 @@ def cumprod(x, axis=None, dtype=None):
 @cumprod.vjp("x")
 def cumprod_dx(g, x, y, axis):
     shape, x = x.shape, widen(x)
-    if axis is None or not shape:  # a number is a vector of one element, whatever the axis
+    if axis is None or not shape:  # a number is a vector of one element, for any axis
         x, axis = x.reshape(-1), 0
     later = op.linear_recurrence(
         op.roll(x, -1, axis=axis).conj(), widen(g), axis=axis, reverse=True

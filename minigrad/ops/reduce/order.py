@@ -101,9 +101,9 @@ def quantile(
     q: a number or an array; its axes come first in the result. method: linear, lower, higher,
     nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased, inverted_cdf,
     averaged_inverted_cdf, interpolated_inverted_cdf or closest_observation. The gradient goes to
-    the two neighbours by their weights. To q it goes by how far they are apart, 0 where the rank is
-    whole; but a q for lower, higher, nearest, midpoint and the three that NumPy calls
-    discontinuous ([averaged_]inverted_cdf, closest_observation) is a constant.
+    the two neighbours by their weights. The gradient of q is their difference, 0 where the rank is
+    whole. But q is a constant for lower, higher, nearest, midpoint and the three that NumPy calls
+    discontinuous ([averaged_]inverted_cdf, closest_observation).
 
     weights: constants of x's shape, or of its lengths along `axis`; with method="inverted_cdf"
     alone. The result is the first element in order up to which the weights are q of their sum.

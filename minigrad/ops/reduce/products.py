@@ -44,8 +44,8 @@ def prod_dx(g, x, y, axis, keepdims):
 
 
 def _normal(y: Any) -> Any:
-    """Which products are not 0, subnormal or infinite: there the others' product is y/x, in a tenth
-    of the time, and also where what stands before k or behind it is beyond the dtype. Of arrays
+    """Which products are not 0, subnormal or infinite. There the others' product is y/x, which is
+    faster, and right also where the product before k or behind it is beyond the dtype. Of arrays
     alone: as a function of x, y/x has no derivative where a factor is 0.
     """
     if y.dtype.char not in "fdFD":

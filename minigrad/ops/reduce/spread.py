@@ -88,7 +88,7 @@ def _scale_of(r: Any, axis: Any) -> Any:
     """A power of two near the largest of each slice of r ≥ 0 over `axis`, kept at length 1."""
     top = np.max(r, axis=axis, keepdims=True)
     scale = np.exp2(np.frexp(top)[1] - 1).astype(top.dtype)
-    return np.maximum(scale, np.finfo(top.dtype).tiny)  # what is divided by less may overflow
+    return np.maximum(scale, np.finfo(top.dtype).tiny)  # a quotient by less may overflow
 
 
 @std.vjp("x")
@@ -102,7 +102,7 @@ def std_dx(g, x, y, axis, ddof, keepdims, correction):
 
 def root_of_variance(variance: Any) -> Any:
     """√variance, of gradient 0 where that is 0: all elements are equal there."""
-    positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
+    positive = variance > 0  # the root is taken of a safe value: no 0/0 enters
     return op.where(positive, op.sqrt(op.where(positive, variance, 1)), variance)
 
 
@@ -146,9 +146,9 @@ def _length(x: Any, axis: Any, keepdims: bool, p: float) -> Any:
 def p_norm(x, axis=None, keepdims=False, p=2):
     """y = (Σ |x|ᵖ)^(1/p) ;  gx = g x/|x| (|x|/y)^(p−1), and 0 where x = 0 or y = 0.
 
-    At the zero vector 0 is the subgradient of least norm. For p < 1 the slope at x = 0 is
-    infinite; it is given as 0. x is scaled first where Σ |x|ᵖ is beyond the numbers of its dtype
-    and y is not.
+    At the zero vector 0 is the subgradient of least norm. For p < 1 the slope at x = 0 is infinite;
+    the rule gives 0. Where Σ |x|ᵖ is beyond the numbers of its dtype and y is not, x is scaled
+    first.
     """
     y = _length(widen(x), axis, keepdims, p)
     return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y

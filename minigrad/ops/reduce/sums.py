@@ -23,7 +23,7 @@ def sum(x, axis=None, dtype=None, keepdims=False):
 
 
 def keep_axes(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
-    """g with the reduced axes put back at length 1, so that it broadcasts against `shape`."""
+    """g with the reduced axes put back at length 1, to broadcast against `shape`."""
     if keepdims or axis is None:
         return g
     axes = axes_of(axis, len(shape))

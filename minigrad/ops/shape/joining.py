@@ -84,7 +84,7 @@ def _cast(y: Any, dtype: Any, name: str) -> Any:
 
 
 def _listed(arrays: Any, name: str, axis: Any) -> list:
-    """The arrays, each an input of its own; a tensor stands for the slices along its first axis."""
+    """The arrays, each a separate input; a tensor means the slices along its first axis."""
     if getattr(axis, "ndim", 0):
         raise TypeError(
             f"{name}: axis is {describe(axis)}; what is joined is one list, {name}([a, b], axis=0)"

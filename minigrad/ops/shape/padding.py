@@ -53,8 +53,8 @@ def pad_repeated_dx_rule(g, widths, mode, x_shape):
 def pad_repeated_dx(x, *, widths, mode, shape):
     """The transpose of pad_repeated: x folded back to `shape`, 16-bit floats added in float32
 
-    The border consists of stretches that run through the padded array forwards or backwards: each
-    is added to a slice, which takes no index for each element, and in one order everywhere.
+    The border consists of stretches that run through the padded array forwards or backwards. Each
+    is added to a slice, which needs no index for each element, and in one order everywhere.
     """
     padded = tuple([before + n + after for (before, after), n in zip(widths, shape, strict=True)])
     if x.shape != padded:
@@ -113,7 +113,7 @@ def _stretches(n: int, before: int, after: int, mode: Any) -> list[tuple[slice, 
             other = np.flatnonzero(own != step)
             end = start + 1 + int(other[0] if other.size else own.size)
             first, last = int(places[start]), int(places[end - 1])
-            if abs(step) > 1:  # from one end to the other: a stretch of its own
+            if abs(step) > 1:  # from one end to the other: a separate stretch
                 end, last, step = start + 1, first, 1
             here: Any = slice(first, last + 1) if step > 0 else first
             if step < 0:
@@ -149,7 +149,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {choices}")
     if mode != "constant" and not (type(constant_values) is int and constant_values == 0):
         raise TypeError(f"pad: constant_values has no meaning with mode={mode!r}; leave it out")
-    if mode in ("constant", "empty"):  # "empty": whatever stands there; zeros do
+    if mode in ("constant", "empty"):  # "empty": any values; zeros do
         return _constant(x, widths, constant_values)
     if not any(before or after for before, after in widths):
         return op.copy(x)
@@ -214,7 +214,7 @@ def _one(axis: int, place: int) -> tuple:
 
 
 def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:
-    """x with a constant of its own on each side; an axis pads what those before it have padded."""
+    """x with one constant for each side; each axis pads the result of those before it."""
     try:
         values = np.broadcast_to(constant_values, (x.ndim, 2)).tolist()
     except ValueError:
@@ -245,7 +245,7 @@ def _pairs(widths: Any, ndim: int) -> tuple[tuple[int, int], ...]:
         if isinstance(widths, dict):
             given = {i % ndim: np.broadcast_to(pair, (2,)).tolist() for i, pair in widths.items()}
             pairs = [given.get(axis, [0, 0]) for axis in range(ndim)]
-        else:  # as objects: uint64 beside int64 would be float64
+        else:  # as objects: uint64 with int64 would be float64
             pairs = np.broadcast_to(np.asarray(widths, object), (ndim, 2)).tolist()
     except ValueError:
         raise ValueError(

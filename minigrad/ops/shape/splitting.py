@@ -13,7 +13,7 @@ from ..axes import array_like, axis_of
 
 __all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]
 
-_MOST_EMPTY = 10**6  # parts beyond the length of an axis, each of which is a view of its own
+_MOST_EMPTY = 10**6  # parts beyond the length of an axis, each of which is a separate view
 
 
 # -- one op for all pieces: sliced one by one, each would have a gradient of x's full size ---------

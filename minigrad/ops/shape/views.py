@@ -184,6 +184,6 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def _each(arrays: tuple, change: Any) -> Any:
-    """Each array under the shape that `change` makes of its own; a view, also where they agree."""
+    """Each array under the shape `change(its shape)`; a view, also where they agree."""
     results = tuple([op.reshape(x, shape=change(np.shape(x))) for x in map(array_like, arrays)])
     return results[0] if len(results) == 1 else results

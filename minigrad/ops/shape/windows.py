@@ -45,8 +45,8 @@ def unfold_batch(op, xs, batched, params):
 def unfold_dx(x, *, axis, size, step, shape):
     """Zeros of `shape` with each window in x added in its place: the transpose of unfold.
 
-    One addition of a whole slice for each place in a window, or for each window where those are
-    fewer. 16-bit floats are added in float32.
+    One addition of a whole slice for each place in a window, or for each window if there are fewer.
+    The sums of 16-bit floats are taken in float32.
     """
     axis = axis_of(axis, len(shape))
     y = np.zeros_like(widen(x), shape=shape)
