@@ -44,7 +44,8 @@ tutorials-handout: $(DEV)
 tutorials-solutions: $(DEV)
 	$(PY) tutorials/build.py --solutions solutions $(NN)
 
-course: $(DEV)
+# What writes its pages, markdown-it-py, comes with Rich.
+course: $(DEMO)
 	@$(PY) tutorials/course/build.py
 
 # Two workers share the processors: a BLAS that takes all of them in each is a third slower.

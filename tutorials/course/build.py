@@ -134,7 +134,7 @@ def links(markdown: str) -> str:
     """Links of the plan and of the README, as the built pages have them; a notebook is named."""
     text = re.sub(r"\(questions/(\d)\.md\)", r"(\1-answers.html)", markdown)
     text = re.sub(r"\(slides/(\d)\.md\)", r"(\1-slides.html)", text)
-    text = re.sub(r"`(\d-step\.html)`", r"[\1](\1)", text).replace("(plan.md", "(plan.html")
+    text = re.sub(r"`(\d-\w+\.html)`", r"[\1](\1)", text).replace("(plan.md", "(plan.html")
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)
 
 

@@ -81,7 +81,7 @@ def one_row() -> mg.record_backward:
 
 
 def checkpointed() -> mg.record_backward:
-    """Session 7: eight layers; a checkpoint keeps the input of four and computes them again."""
+    """Session 7: eight layers, four of them behind a checkpoint."""
     chance = np.random.default_rng(0)
     weights = [mg.tensor(chance.normal(size=(8, 8)) / 3, requires_grad=True) for _ in range(8)]
 
