@@ -7,9 +7,11 @@ Products over all heads at once take as many examples at a time as have their sc
 workspace. Between q kᵀ and the product with v, mask, softmax and log-sum-exp are one kernel that
 reads the scores once; in the backward so are the probabilities and the gradient of the scores.
 16-bit floats are multiplied on tensor cores, and scores are float32 throughout. A causal mask is no
-matrix: the kernel compares an element's place in its row, its key, with the row's query.
+matrix: the kernel compares an element's place in its row, its key, with the row's query. Where
+there are more scores than the workspace holds, most of those that it hides are not computed.
 """
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -117,17 +119,93 @@ def _merged(x: Any) -> Any:
     return array_module(x).ascontiguousarray(x).reshape((-1, *x.shape[-2:]))
 
 
-def _pieces(q: Any, k: Any) -> list[slice]:
-    step = max(1, SCORES // (q.shape[-2] * k.shape[-2]))
+def _parts(q: Any, k: Any, by_queries: bool) -> list[tuple[slice, slice]]:
+    """(queries, keys) to be taken at a time, the last queries first.
+
+    All at once; but where a causal mask leaves out many scores, an eighth of the queries with the
+    keys that they see: of the others no score is computed.
+    """
+    (examples, queries), keys = q.shape[:2], k.shape[1]
+    if not by_queries or examples * queries * keys <= SCORES:
+        return [(slice(0, queries), slice(0, keys))]
+    step = -(-queries // (8 * 64)) * 64
+    parts = [
+        (slice(i, i + step), slice(0, min(i + step, keys))) for i in range(0, queries - step, step)
+    ]
+    rest = slice(len(parts) * step, queries)
+    return [(rest, slice(0, keys)), *parts[::-1]]
+
+
+def _examples(q: Any, k: Any, parts: list) -> list[slice]:
+    """Which examples to take at a time, so that the scores of each part fit in the workspace."""
+    longest = max(queries.stop - queries.start for queries, _ in parts)
+    step = max(1, SCORES // (longest * k.shape[1]))
     return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]
 
 
-def _of(masks: list, piece: slice) -> list:
-    return [m if len(m) == 1 else m[piece] for m in masks]
+def _of(masks: list, *at: slice) -> list:
+    """Those of some examples, queries and keys; an axis of length 1 is for all of them."""
+    return [
+        m[tuple([slice(None) if n == 1 else i for n, i in zip(m.shape, at, strict=False)])]
+        for m in masks
+    ]
+
+
+def _joined(xs: Sequence[Any], axis: int) -> Any:
+    return xs[0] if len(xs) == 1 else array_module(xs[0]).concatenate(xs, axis)
 
 
 def _transposed(x: Any) -> Any:
     return x.swapaxes(-1, -2)
+
+
+def _forward(q: Any, k: Any, v: Any, masks: list, parts: list, scale: float) -> list | None:
+    """[y, lse] of arrays (examples, length, features)."""
+    words, found = probability_words(q.dtype), []
+    for queries, keys in parts:
+        s = product(q[:, queries], _transposed(k[:, keys]), scale, wide=True)
+        arrays = [s, *_of(masks, slice(None), queries, keys)]
+        ys = launch.run(("attention", q.dtype, len(masks)), words, arrays)
+        if ys is None:
+            return None
+        found.append((product(ys[0], v[:, keys]), ys[1]))
+    return [_joined(xs[::-1], 1) for xs in zip(*found, strict=True)]
+
+
+def _backward(
+    a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, masks: list, parts: list, scale: float,
+    dtype: Any,
+) -> list | None:  # fmt: skip
+    """[dq, dk, dv, dS] of arrays (examples, length, features), dS in dtype, of the last part."""
+    words, several = gradient_words(dtype), len(parts) > 1
+    key = ("attention gradient", q.dtype, len(masks), dtype)
+    delta = launch.run("delta", _delta, [a, o])
+    if delta is None:
+        return None
+    dq: list = []
+    dk: Any = None
+    dv: Any = None
+    ds: Any = None
+    for queries, keys in parts:
+        s = product(q[:, queries], _transposed(k[:, keys]), scale, wide=True)
+        dp = product(a[:, queries], _transposed(v[:, keys]), wide=True)
+        arrays = [s, dp, lse[:, queries], delta[0][:, queries]]
+        found = launch.run(key, words, [*arrays, *_of(masks, slice(None), queries, keys)])
+        if found is None:
+            return None
+        del s, dp, arrays
+        ds = found[1]
+        p, rounded = (x.astype(q.dtype, copy=False) for x in found)
+        dq.append(product(rounded, k[:, keys], scale))
+        of_keys = product(_transposed(rounded), q[:, queries], scale, wide=several)
+        of_values = product(_transposed(p), a[:, queries], wide=several)
+        if dk is None:  # the first part has all keys
+            dk, dv = of_keys, of_values
+        else:
+            dk[:, keys] += of_keys
+            dv[:, keys] += of_values
+    dk, dv = (x.astype(q.dtype, copy=False) for x in (dk, dv))
+    return [_joined(dq[::-1], 1), dk, dv, ds]
 
 
 @on_gpu("attention")
@@ -146,17 +224,12 @@ def attention(
     shape, xp = (*q.shape[:-1], k.shape[-2]), array_module(q)
     masks = _masks(mask, is_causal, xp, shape)
     q, k, v = (_merged(x) for x in (q, k, v))
-    words = probability_words(q.dtype)
-    ys, sums = [], []
-    for piece in _pieces(q, k):
-        s = product(q[piece], _transposed(k[piece]), scale, wide=True)
-        key = ("attention", q.dtype, len(masks))
-        found = launch.run(key, words, [s, *_of(masks, piece)])
-        if found is None:
+    parts, found = _parts(q, k, is_causal and len(masks) == 1), []
+    for i in _examples(q, k, parts):
+        found.append(_forward(q[i], k[i], v[i], _of(masks, i), parts, scale))
+        if found[-1] is None:
             return None
-        ys.append(product(found[0], v[piece]))
-        sums.append(found[1])
-    y, lse = (xs[0] if len(xs) == 1 else xp.concatenate(xs) for xs in (ys, sums))
+    y, lse = (_joined(xs, 0) for xs in zip(*found, strict=True))
     return shaped(y, (*shape[:-1], v.shape[-1])), shaped(lse, (*shape[:-1], 1))
 
 
@@ -178,36 +251,18 @@ def attention_grads(
         return None
     masks = _masks(mask, is_causal, xp, shape)
     a, q, k, v, o, lse = (_merged(x) for x in (a, q, k, v, o, lse))
-    words, grads, parts = gradient_words(q.dtype), [], []
-    if mask_gradient:
-        words = gradient_words(lse.dtype)
-    for piece in _pieces(q, k):
-        s = product(q[piece], _transposed(k[piece]), scale, wide=True)
-        dp = product(a[piece], _transposed(v[piece]), wide=True)
-        delta = launch.run("delta", _delta, [a[piece], o[piece]])
-        if delta is None:
+    parts, found = _parts(q, k, is_causal and len(masks) == 1), []
+    dtype = lse.dtype if mask_gradient else q.dtype
+    for i in _examples(q, k, parts):
+        own = _backward(
+            a[i], q[i], k[i], v[i], o[i], lse[i], _of(masks, i), parts, scale, dtype
+        )  # fmt: skip
+        if own is None:
             return None
-        key = ("attention gradient", q.dtype, len(masks), mask_gradient)
-        found = launch.run(key, words, [s, dp, lse[piece], delta[0], *_of(masks, piece)])
-        if found is None:
-            return None
-        del s, dp
-        p, ds = found
-        if mask_gradient:
-            parts.append(ds)
-        p, ds = (x.astype(q.dtype, copy=False) for x in (p, ds))
-        grads.append(
-            (
-                product(ds, k[piece], scale),
-                product(_transposed(ds), q[piece], scale),
-                product(_transposed(p), a[piece]),
-            )
-        )
-    results = [
-        shaped(xs[0] if len(xs) == 1 else xp.concatenate(xs), own)
-        for xs, own in zip(zip(*grads, strict=True), shapes, strict=True)
-    ]
+        found.append(own if mask_gradient else own[:3])
+    joined = [_joined(xs, 0) for xs in zip(*found, strict=True)]
+    results = [shaped(x, own) for x, own in zip(joined, shapes, strict=False)]
     if not mask_gradient:
         return *results, no_gradient
-    dmask = sum_to(xp.concatenate(parts).reshape(shape), mask.shape).astype(mask.dtype)
+    dmask = sum_to(joined[3].reshape(shape), mask.shape).astype(mask.dtype)
     return *results, dmask
