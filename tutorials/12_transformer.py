@@ -30,6 +30,7 @@ from time import perf_counter, process_time
 
 import matplotlib.pyplot as plt
 import numpy as np
+from exercises import exercise
 
 import minigrad as mg
 from minigrad import data, nn, optim
@@ -371,51 +372,149 @@ assert write("Ham.\n", 500) == after_training
 # %% [markdown]
 # ## Exercises
 #
-# 1. Sample with temperature 0.3 and 1.5. Which one repeats itself? Measure: the mean entropy of the
-#    distributions that are drawn from.
-# 2. The loss is a mean over all 64 positions. Where in the window is it largest, and why?
-# 3. Leave out the vectors of the positions (set them to zero) in the trained model. What happens to
-#    the held-out loss?
-# 4. Without a mask, attention does not know any order: permute the characters of the input, and the
-#    outputs are permuted alike, if the positions' vectors are zero. Show it on `block.self_attn`.
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-x, y = fixed
-with mg.no_grad():
-    logits = model(mg.tensor(x))
-    by_position = mg.cross_entropy(logits.reshape(-1, SYMBOLS), y.reshape(-1), reduction="none")
-by_position = by_position.numpy().reshape(y.shape).mean(axis=0)
+# ### Exercise 1
+#
+# Write `entropy(logits, temperature)`: the mean entropy, in nats, of the distributions that are
+# drawn from. Then sample with temperature 0.3 and 1.5: which one repeats itself?
 
 
-# 1. Low temperature: low entropy, the same few words again and again.
-def entropy(temperature):
+# %% answer
+def entropy(logits, temperature): ...
+
+
+# %% check
+@exercise(1)
+def check(entropy):
+    even = float(entropy(mg.zeros(2, 3, 4), 1.0))
+    assert np.isclose(even, math.log(4)), f"Four equal choices have the entropy log 4, not {even}."
+    with mg.no_grad():
+        logits = model(mg.tensor(fixed[0][:8]))
+    low, one, high = (float(entropy(logits, t)) for t in (0.3, 1.0, 1.5))
+    hint = f"It is {low:.2f} at 0.3 and {high:.2f} at 1.5: divide the logits by the temperature."
+    assert low < one < high, hint
+
+
+# %% wrong
+def entropy(logits, temperature):
+    p = mg.softmax(logits * temperature, axis=-1).numpy()
+    return -(p * np.log(p + 1e-30)).sum(axis=-1).mean()
+
+
+# %% solution
+# Low temperature: low entropy, the same few words again and again.
+def entropy(logits, temperature):
     p = mg.softmax(logits / temperature, axis=-1).numpy()
-    return float(-(p * np.log(p + 1e-30)).sum(axis=-1).mean())
+    return -(p * np.log(p + 1e-30)).sum(axis=-1).mean()
 
 
-low, one, high = entropy(0.3), entropy(1.0), entropy(1.5)
-assert low < 0.6 * one and one < high
 repeated = write("Ham.\n", 800, temperature=0.3).split()
 varied = write("Ham.\n", 800, temperature=1.5).split()
 assert len(set(repeated)) / len(repeated) < len(set(varied)) / len(varied)
 
-# 2. At the first position: it knows one character only, and does about as well as pairs.
-assert by_position.argmax() < 3 and by_position[0] > by_position[16:].mean() + 0.3
-assert abs(by_position[0] - baselines["pairs"]) < 0.5
+# %% [markdown]
+# ### Exercise 2
+#
+# The loss is a mean over all 64 positions. At which position in the window is it largest, and why?
 
-# 3. It rises a lot: near and far can no longer be told apart.
-kept = model.positions.weight.numpy().copy()
-with mg.no_grad():
-    model.positions.weight.zero_()
-    without = held_out_loss()
-    model.positions.weight.copy_(mg.tensor(kept))
-assert without > held_out_loss() + 0.3 and held_out_loss() == checks[STEPS]
+# %% answer
+hardest = ...  # 0 to 63
 
-# 4. Queries, keys and values are the same for the same character, and a mean has no order.
-h = mg.tensor(rng.normal(size=(1, 10, WIDTH)).astype("float32"))
-order = rng.permutation(10)
-with mg.no_grad():
+
+# %% check
+@exercise(2)
+def check(hardest):
+    x, y = fixed
+    with mg.no_grad():
+        logits = model(mg.tensor(x)).reshape(-1, SYMBOLS)
+        each = mg.cross_entropy(logits, y.reshape(-1), reduction="none")
+    by_position = each.numpy().reshape(y.shape).mean(axis=0)
+    hint = f"The loss there is {by_position[hardest]:.2f}, at another position "
+    hint += f"{by_position.max():.2f}. How many characters does the model know at each?"
+    assert hardest == by_position.argmax(), hint
+
+
+# %% wrong
+hardest = 63
+
+# %% solution
+# At the first position it knows one character only, and does about as well as pairs.
+hardest = 0
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Write `loss_without_positions()`: the held-out loss of the trained model with the vectors of the
+# positions set to zero. The model is afterwards as it was.
+
+
+# %% answer
+def loss_without_positions(): ...
+
+
+# %% check
+@exercise(3)
+def check(loss_without_positions):
+    kept, before = model.positions.weight.numpy().copy(), held_out_loss()
+    try:
+        without = float(loss_without_positions())
+        same = np.array_equal(model.positions.weight.numpy(), kept)
+    finally:
+        with mg.no_grad():
+            model.positions.weight.copy_(mg.tensor(kept))
+    hint = f"With positions the loss is {before:.2f}; yours, {without:.2f}, is hardly larger."
+    assert without > before + 0.3, hint
+    assert same, "Copy the vectors first, and write them back at the end."
+
+
+# %% wrong
+def loss_without_positions():
+    with mg.no_grad():
+        model.positions.weight.zero_()
+    return held_out_loss()
+
+
+# %% solution
+# It rises a lot: near and far can no longer be told apart.
+def loss_without_positions():
+    kept = model.positions.weight.numpy().copy()
+    with mg.no_grad():
+        model.positions.weight.zero_()
+        without = held_out_loss()
+        model.positions.weight.copy_(mg.tensor(kept))
+    return without
+
+
+# %% [markdown]
+# ### Exercise 4
+#
+# Without a mask attention does not know any order. Given the result `a`, of shape (n, T, C), of
+# attention on `h`, say what attention gives on `h[:, order]`, without calling it again.
+
+
+# %% answer
+def predicted(a, order): ...
+
+
+# %% check
+@exercise(4)
+def check(predicted):
+    h = mg.tensor(rng.normal(size=(1, 10, WIDTH)).astype("float32"))
+    order = np.roll(np.arange(10), 3)
     attention = model.blocks[0].self_attn
-    a, _ = attention(h, h, h)
-    b, _ = attention(h[:, order], h[:, order], h[:, order])
-assert np.allclose(a.numpy()[:, order], b.numpy(), atol=1e-4)
+    with mg.no_grad():
+        a, _ = attention(h, h, h)
+        b, _ = attention(h[:, order], h[:, order], h[:, order])
+    found = np.asarray(predicted(a, order))
+    hint = "Each query now stands elsewhere, and its mean over all keys is what it was."
+    assert np.allclose(found, b.numpy(), atol=1e-4), hint
+
+
+# %% wrong
+def predicted(a, order):
+    return a
+
+
+# %% solution
+# Queries, keys and values are the same for the same character, and a mean has no order.
+def predicted(a, order):
+    return a[:, order]
