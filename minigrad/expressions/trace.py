@@ -457,7 +457,7 @@ def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> b
 
 def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
     try:
-        ys = _on_symbols(fn, *inputs)
+        ys = on_symbols(fn, *inputs)
     except NotFusible:
         raise
     except Exception as error:  # what the function needs of real arrays, symbols may not have
@@ -466,7 +466,7 @@ def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
     return [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]
 
 
-def _on_symbols(fn: Callable, *args: Any) -> Any:
+def on_symbols(fn: Callable, *args: Any) -> Any:
     """fn(*args), whose ops compute nothing (fusion records them): no listener, tape, Saver or
     anomaly mode is told of symbols, which are no arrays.
     """

@@ -5,6 +5,7 @@ while the stream records. Their memory comes from a pool of the graph's own, so 
 lies where the graph writes.
 """
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def capture(program: Any, copy: bool = False) -> Any:
         step = mg.cuda.capture(tape.compile(loss, [x, target], wrt=parameters))
         value, gradients = step(x2, target2)
 
-    copy    hand out copies of its results; else the next call overwrites them
+    copy    results stay what they are; else the next call overwrites them
     A TapeError says what cannot be captured: random draws, results that the host must see, and
     those of cuBLAS's functions that CuPy calls itself (on complex numbers, in decompositions, in
     convolutions where `nvidia-cudnn-frontend` is not installed).
@@ -34,42 +35,81 @@ def capture(program: Any, copy: bool = False) -> Any:
     return program
 
 
-def capture_calls(runner: Any, copy: bool) -> None:
-    """capture, for the calls of a program."""
-    cupy = require_gpu("mg.cuda.capture")
+def capture_calls(runner: Any, copy: bool, written: list | None = None) -> None:
+    """capture, for the calls of a program. written: arrays that the calls write besides."""
     if any(step.draws for step in runner.steps):
         raise TapeError("capture: the program draws random numbers; a graph would repeat them")
-    pool, stream = cupy.cuda.MemoryPool(), cupy.cuda.Stream(non_blocking=True)
-    calls = runner.calls
-    cupy.cuda.Device().synchronize()
-    with stream, cupy.cuda.using_allocator(pool.malloc):
-        for _ in range(2):
-            _run(calls)
-        cells, trace = runner.cells, runner.trace
-        made = [end for end in dict.fromkeys(runner.ends) if not trace.fixed[end]]
-        packed = _Packed(cupy, {end: cells[end] for end in made} if copy else {})
-        stream.synchronize()
-        stream.begin_capture()
-        try:
-            _run(calls)
-            packed.fill(cells)
-            graph = stream.end_capture()
-        except Exception as error:
-            _abandon(stream)
-            raise TapeError(
-                f"capture: a call of the program cannot be captured: {error}"
-            ) from error
-    ends = {end: cells[end] for end in made if end not in packed.slots}
+    runner.calls = [_Graph(require_gpu("mg.cuda.capture"), runner, copy, written or [])]
 
-    def launch() -> None:
-        graph.launch()
-        for end, array in ends.items():
+
+class _Graph:
+    """The calls of a runner as one graph: called, it launches it and puts the results into cells.
+
+    A graph writes to the same memory at each launch. Its results are handed out as they are, and
+    are somebody else's while anything refers to them. Where that is so at the next launch, the
+    calls are captured once more, in other memory, and from then on the results are copied.
+    """
+
+    def __init__(self, cupy: Any, runner: Any, copy: bool, written: list):
+        self.cupy, self.runner, self.written = cupy, runner, written
+        self.calls, self.ways = runner.calls, runner.ways
+        self.copy, self.copying = copy, False
+        self.record()
+
+    def record(self) -> None:
+        """Capture the calls."""
+        cupy, runner = self.cupy, self.runner
+        pool, stream = cupy.cuda.MemoryPool(), cupy.cuda.Stream(non_blocking=True)
+        before = [x.copy() for x in self.written]
+        cupy.cuda.Device().synchronize()
+        cells, fixed = runner.cells, runner.trace.fixed
+        made = [end for end in dict.fromkeys(runner.ends) if not fixed[end]]
+        with stream, cupy.cuda.using_allocator(pool.malloc):
+            for _ in range(2):
+                _run(self.calls)
+            packed = _Packed(cupy, {end: cells[end] for end in made} if self.copying else {})
+            stream.synchronize()
+            stream.begin_capture()
+            try:
+                _run(self.calls)
+                packed.fill(cells)
+                self.graph = stream.end_capture()
+            except Exception as error:
+                _abandon(stream)
+                raise TapeError(
+                    f"capture: a call of the program cannot be captured: {error}"
+                ) from error
+        for x, old in zip(self.written, before, strict=True):
+            x[...] = old
+        self.keeps, self.packed = (pool, stream), packed  # memory that the graph uses
+        self.results = {end: cells[end] for end in made if end not in packed.slots}
+        for end in made:
+            cells[end] = None
+        ways = zip(runner.ends, self.ways, strict=True)
+        runner.ways = [
+            as_array if end in packed.slots else copied if self.copying else way
+            for end, way in ways
+        ]
+        self.ours = [_references(x) for x in self.results.values()]
+
+    def __call__(self) -> None:
+        if self.copy and not self.copying and self.held():
+            self.copying = True
+            self.record()
+        self.graph.launch()
+        cells = self.runner.cells
+        for end, array in self.results.items():
             cells[end] = array
-        packed.hand_out(cells)
+        self.packed.hand_out(cells)
 
-    launch.keeps = (graph, pool, stream, calls)  # type: ignore[attr-defined]  # while it is used
-    runner.calls = [launch]
-    runner.ways = [copied if copy and end not in packed.slots else as_array for end in runner.ends]
+    def held(self) -> bool:
+        """Whether somebody has a result of the last launch."""
+        return [_references(x) for x in self.results.values()] != self.ours
+
+
+def _references(x: Any) -> tuple[int, int, int]:
+    """How many refer to an array, to its pointer (another array) and to its memory (a view)."""
+    return sys.getrefcount(x), sys.getrefcount(x.data), sys.getrefcount(x.data.mem)
 
 
 class _Packed:

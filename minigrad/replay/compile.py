@@ -104,7 +104,7 @@ class Store:
         if program.runner is not None:
             kind = ", as a CUDA graph" if program.captured else ""
             say(f"{self.name}: segment {segment}: {size} recorded as a program of "
-                f"{len(program.runner)} calls{kind}; it ended since {ended}{_here()}")  # fmt: skip
+                f"{program.size} calls{kind}; it ended since {ended}{_here()}")  # fmt: skip
             return
         say(f"{self.name}: segment {segment}: {size} run one by one: {program.why}{_here()}")
         if self.fullgraph:
@@ -202,8 +202,10 @@ class Compiled:
                         lines.append(f"{said}, one by one: {program.why}")
                         continue
                     kind = "CUDA graph" if program.captured else "program"
-                    lines.append(f"{said}, a {kind} of {len(program.runner)} calls, "
+                    lines.append(f"{said}, a {kind} of {program.size} calls, "
                                  f"{program.runner.nbytes:,} bytes of buffers")  # fmt: skip
+                    lines += [f"      one of {len(names)} steps: {' + '.join(names)}"
+                              for names in program.fused]  # fmt: skip
         lines += [f"  as it stands: {why}" for why in self.as_it_stands]
         return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from ..backends import random
 from ..backends.device import device_of
 from ..backends.dtypes import is_differentiable
 from ..backends.locks import Lock
+from ..compiled.switch import is_accelerated
 from ..engine import versions
 from ..engine.errors import describe
 from ..engine.graph import Leaf, Port, wrap
@@ -17,6 +18,7 @@ from ..tape.buffers import Runner
 from ..tape.program import Compiler
 from ..tape.record import Outside as TapeOutside
 from .calls import Call, Outside, array_of, arrays_in
+from .fusing import fused
 
 
 class Program:
@@ -24,6 +26,8 @@ class Program:
 
     calls      what the function is compared with
     outsides   what the calls took from outside
+    fused      the names of the steps of each kernel or loop that is several of them
+    size       how many calls it makes
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
     ends       the numbers of the values that the runner hands out
     views      those of values that share memory with one of these or with an Outside
@@ -39,7 +43,8 @@ class Program:
         self.views: list[int] = []
         self.hands_out: frozenset[int] = frozenset()
         self.nodes: dict[int, Any] = {}
-        self.captured = False
+        self.captured, self.size = False, 0
+        self.fused: list[list[str]] = []
         self.lock = Lock()  # its buffers are those of one run at a time
 
     def run(self, arrays: list) -> dict[int, Any]:
@@ -130,15 +135,24 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
         vertices = [x.node for x in leaves]
         ends += compiler.backward([run.values[i] for i in call.args], vertices, None, True)
         order += [spec.index for spec in call.outputs]
-    runner = Runner(compiler.trace, [compiler.known.get(x) for x in given], ends, True)
+    written = {id(x) for call in run.calls if call.writes for x in arrays_in(call.params)}
+    inputs = [compiler.known.get(x) for x in given]
     program.order, program.ends = order, frozenset(order)
     program.hands_out = frozenset([*order, *program.views])
     program.nodes = {i: run.values[i].node for i in alive if run.values[i].node is not None}
-    program.runner = runner
     arrays = [array_of(x.tensor) for x in run.outsides]
-    _check(program, run, arrays)
-    if program.runner is not None and any(device_of(array) != "cpu" for array in arrays):
-        _capture(program)
+    program.runner = Runner(compiler.trace, inputs, ends, True)
+    program.why = _differs(program, run, arrays)
+    if program.why:
+        program.runner = None
+        return
+    steps = fused(program.runner.steps, compiler.trace, program.runner.ends, written)
+    program.fused = [[part.name for part in step.fused] for step in steps if step.fused]
+    if program.fused:
+        program.runner = Runner(compiler.trace, inputs, ends, True, steps)
+    program.size = len(program.runner)
+    if any(device_of(array) != "cpu" for array in arrays):
+        _capture(program, [x for call in run.calls if call.writes for x in arrays_in(call.params)])
 
 
 def _views(run: Any, values: list[int]) -> list[int]:
@@ -155,46 +169,49 @@ def _views(run: Any, values: list[int]) -> list[int]:
     return views
 
 
-def _check(program: Program, run: Any, arrays: list) -> None:
-    """Run it once on the same arrays: a program that gives other bits is not used."""
+def _differs(program: Program, run: Any, arrays: list) -> str:
+    """Run it once on the same arrays: why it must not be used, "" if it may."""
     if any(step.draws for step in program.runner.steps):
-        return
+        return ""
     before = random.get_state()
     made = program.run(arrays)
     random.set_state(before)
     for i, array in made.items():
         expected = run.alone.get(i, run.values[i])._data
         if not _agrees(array, expected):
-            program.runner = None
-            program.why = f"its replay gave other numbers of value {i}"
-            return
+            return f"its replay gave other numbers of value {i}"
+    return ""
 
 
-# Libraries on a GPU may add in another order in each run: cuDNN's gradients of weights do.
-_OFF_ON_GPU = {2: 2e-2, 4: 1e-3, 8: 1e-10}  # by bytes of a real number, of the largest one
+# Libraries on a GPU may add in another order in each run: cuDNN's gradients of weights do. And a
+# loop of mg.accelerate may be another one for an op by itself than for an op and its sum.
+_OFF = {2: 2e-2, 4: 1e-3, 8: 1e-10}  # by bytes of a real number, of the largest one
 
 
 def _agrees(a: Any, b: Any) -> bool:
-    """Whether a replay's array has the eager one's bits; on a GPU nearly so will do."""
+    """Whether a replay's array has the eager one's bits; of kernels and loops nearly so will do."""
     if a is None or a.shape != b.shape or a.dtype != b.dtype:
         return False
     if isinstance(a, np.ndarray):
-        return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
-    a, b = a.get(), b.get()
+        a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        if not is_accelerated():
+            return a.tobytes() == b.tobytes()
+    else:
+        a, b = a.get(), b.get()
     if a.tobytes() == b.tobytes() or not is_differentiable(a.dtype):
         return a.tobytes() == b.tobytes()
     narrow = min(8, a.real.dtype.itemsize)
     wide = np.result_type(a.dtype, np.float32)
     a, b = a.astype(wide), b.astype(wide)
     largest = np.abs(b[np.isfinite(b)]).max(initial=0)
-    off = _OFF_ON_GPU[narrow] * largest
+    off = _OFF[narrow] * largest
     return bool(np.allclose(a, b, rtol=0, atol=off, equal_nan=True))
 
 
-def _capture(program: Program) -> None:
+def _capture(program: Program, written: list) -> None:
     """As a CUDA graph where that can be; else its calls are made one by one."""
     try:
-        capture_calls(program.runner, copy=True)
+        capture_calls(program.runner, True, written)
         program.captured = True
     except TapeError as error:
         program.why = str(error)

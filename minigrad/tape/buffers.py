@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, is_contiguous
 from ..engine.errors import about, describe
 from ..errors import TapeError
 from ..expressions.blocks import Ref
@@ -35,14 +35,17 @@ class Runner:
     inputs  the values that a run sets (None: the program does not use this one)
     ends    the values that it returns (None: a None)
     ways    how each of them reaches the user: as it is, or a copy (a captured graph sets others)
+    steps   what to call in place of the steps of the trace
     """
 
-    def __init__(self, trace: Trace, inputs: list, ends: list, copy: bool):
+    def __init__(
+        self, trace: Trace, inputs: list, ends: list, copy: bool, steps: list | None = None
+    ):
         self.trace = trace
         self.inputs = [None if x is None else x.array for x in inputs]
         self.form = [x is not None for x in ends]
         self.ends = [x.value for x in ends if x is not None]
-        self.steps = _used(trace, self.ends)
+        self.steps = _used(trace, self.ends) if steps is None else steps
         self.cells: list[Any] = [None] * len(trace.arrays)
         self.names: dict[int, str] = {}
         self.nbytes = 0
@@ -66,7 +69,7 @@ class Runner:
         """Set the inputs, make every call, hand out the ends."""
         for buffer, array in zip(self.inputs, arrays, strict=True):
             if buffer is not None:
-                buffer[...] = array
+                _set(buffer, array)
         for call in self.calls:
             call()
         cells = self.cells
@@ -225,6 +228,17 @@ def _used(trace: Trace, ends: list[int]) -> list[Step]:
             asked.update(step.reads())
             steps.append(step)
     return steps[::-1]
+
+
+def _set(buffer: Any, array: Any) -> None:
+    """Copy an input into its place; on a GPU as bytes where both lie alike, which is no kernel."""
+    if not isinstance(buffer, np.ndarray) and hasattr(buffer.data, "copy_from_device_async") and (
+        is_contiguous(buffer) and is_contiguous(array) and buffer.dtype == array.dtype
+        and buffer.data.device_id == array.data.device_id
+    ):  # fmt: skip
+        buffer.data.copy_from_device_async(array.data, buffer.nbytes)
+    else:
+        buffer[...] = array
 
 
 def _form(array: Any) -> tuple:

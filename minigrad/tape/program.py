@@ -18,7 +18,7 @@ from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
 from ..custom.function_call import FunctionCall
-from ..engine import backward, graph, versions
+from ..engine import backward, graph
 from ..engine.backward import BackwardRun
 from ..engine.errors import about, describe
 from ..engine.graph import raw
@@ -28,7 +28,7 @@ from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
 from .record import Entry, Outside, Record, Value
-from .trace import Trace, Traced, Untraceable, parts_of
+from .trace import Trace, Traced, Untraceable, may_share, parts_of
 
 __all__ = ["Program"]
 
@@ -348,20 +348,13 @@ def _refuse_functions(entries: list[Entry]) -> None:
 def _refuse_views(outside: list[Outside], given: list[Outside]) -> None:
     """TapeError for a constant that is a view of an input: it would keep the old values."""
     for x in outside:
-        i = next((i for i, known in enumerate(given) if _share(x.array, known.array)), None)
+        i = next((i for i, known in enumerate(given) if may_share(x.array, known.array)), None)
         if i is not None and x not in given:
             raise TapeError(
                 f"compile: the recorded ops took a view of inputs[{i}] that was made outside of "
                 f"the tape ({describe(x.array)}), which other inputs would not change. Make the "
                 "view with an op, inside."
             )
-
-
-def _share(a: Any, b: Any) -> bool:
-    """Whether two arrays may look at the same memory."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.may_share_memory(a, b)
-    return versions.owner_of(a) is versions.owner_of(b)
 
 
 class _generators_kept:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends import random
 from ..custom.variants import Variants
+from ..engine import versions
 from ..expressions.blocks import Ref
 
 
@@ -28,9 +29,10 @@ class Step:
              run; "call": anything else. An output None stands for a None in the result.
     several  the result is a sequence
     draws    it may draw random numbers, so it runs even if nobody reads its result
+    fused    the steps that it stands for, if it is several in one
     """
 
-    __slots__ = ("kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws")
+    __slots__ = ("kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws", "fused")
 
     def __init__(self, kind: str, fn: Callable, args: tuple, kwargs: dict, name: str):
         self.kind = kind
@@ -40,6 +42,7 @@ class Step:
         self.outputs: list[Any] = []
         self.several = False
         self.draws = False
+        self.fused: tuple[Step, ...] = ()
         self.name = name
 
     def reads(self) -> list[int]:
@@ -144,8 +147,7 @@ class Trace:
 
     def _result(self, step: Step, y: Any, read: list["Traced"]) -> "Traced":
         """The value of a result y, which may share memory with what was read."""
-        module = np if isinstance(y, np.ndarray | np.generic) else None
-        seen = [x for x in read if module is None or np.may_share_memory(y, x.array)]
+        seen = [x for x in read if may_share(y, x.array)]
         owners = frozenset().union(*[self.owners[x.value] for x in seen])
         if len(read) == 1 and not step.several and self.fixed[read[0].value] and _looks(y, seen):
             step.kind = "view"
@@ -154,6 +156,18 @@ class Trace:
             return self.value(y, True)
         step.kind = "call"
         return self.value(y, False, owners if seen else None)
+
+
+def may_share(a: Any, b: Any) -> bool:
+    """Whether two arrays may look at the same memory."""
+    if isinstance(a, np.ndarray | np.generic) and isinstance(b, np.ndarray | np.generic):
+        return np.may_share_memory(a, b)
+    return _memory(a) is _memory(b)
+
+
+def _memory(x: Any) -> Any:
+    """What an array looks at: on a GPU two that know nothing of each other may have one memory."""
+    return getattr(x.data, "mem", None) or versions.owner_of(x)
 
 
 def _looks(y: Any, seen: list) -> bool:

@@ -1,0 +1,119 @@
+"""Fusion in a program: which steps become one, and that the numbers stay those of the ops."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+OFF = 2e-5  # of the largest number: a fused float32 chain rounds as a compiled loop does
+
+
+def values(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def gradients(fn, *arrays, calls=3):
+    """(what fn of leaves gave, their gradients) in the last of some calls under mg.compile, the
+    same without it, and the steps of the program.
+    """
+
+    def step(*xs):
+        for x in xs:
+            x.grad = None
+        y = fn(*xs)
+        y.backward()
+        return y
+
+    found = []
+    compiled = mg.compile(step)
+    for run in (step, compiled):
+        xs = [mg.tensor(x, requires_grad=True) for x in arrays]
+        for _ in range(calls):
+            y = run(*xs)
+        found.append([y.data, *[x.grad.data for x in xs]])
+    program = next(iter(compiled.stores.values())).segments[0][0]
+    assert program.runner is not None, program.why
+    return *found, program.runner.steps
+
+
+def assert_close(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=OFF * max(1, np.abs(b).max()))
+
+
+def names(steps):
+    return [[part.name for part in step.fused] for step in steps if step.fused]
+
+
+def test_a_chain_and_its_derivative_become_one_step(loops):
+    plain, compiled, steps = gradients(
+        lambda x: (mg.gelu(x) * mg.tanh(x) + x / 2).sum(), values(64, 48)
+    )
+    assert_close(compiled, plain)
+    (one,) = names(steps)
+    assert {"gelu", "tanh", "mul", "div", "add"} <= set(one)
+    others = [step.name for step in steps if step.kind != "view" and not step.fused]
+    assert {*others} <= {"sum", "add"}  # of all elements, and what comes of one number
+
+
+def test_a_value_that_two_groups_read_joins_them(loops):
+    def fn(x, y):
+        a, b = mg.exp(x), mg.tanh(y)
+        return (a * b).sum()
+
+    plain, compiled, steps = gradients(fn, values(32, 32), values(32, 32, seed=1))
+    assert_close(compiled, plain)
+    assert len(names(steps)) == 1
+
+
+def test_what_needs_a_result_of_the_group_stays_behind_it(loops):
+    def fn(x, w):
+        h = mg.tanh(x) * 2  # before the product
+        return mg.tanh(mg.matmul(h, w) + h).sum()  # and after it, which reads h too
+
+    plain, compiled, steps = gradients(fn, values(32, 32), values(32, 32, seed=1))
+    assert_close(compiled, plain)
+    assert len(names(steps)) >= 2
+
+
+def test_rows_fuse_with_their_neighbours(loops):
+    def fn(x, y):
+        return (mg.softmax(x * 2, -1) * y).sum()
+
+    plain, compiled, steps = gradients(fn, values(40, 96), values(40, 96, seed=1))
+    assert_close(compiled, plain)
+    assert any("softmax" in group for group in names(steps))
+
+
+@pytest.mark.parametrize("shape", [(1, 48), (64, 1), (48,), ()])
+def test_a_smaller_argument_is_broadcast(loops, shape):
+    plain, compiled, _ = gradients(
+        lambda x, b: (mg.tanh(x + b) * x).sum(), values(64, 48), values(*shape, seed=1)
+    )
+    assert_close(compiled, plain)
+
+
+def test_running_statistics_move_once_a_call(loops):
+    def trained(decorate):
+        mg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Tanh(), nn.Linear(32, 4))
+
+        @decorate
+        def step(x):
+            model.zero_grad()
+            y = (mg.tanh(model(x)) * 2 + 1).sum()
+            y.backward()
+            return y
+
+        for i in range(4):
+            step(mg.tensor(values(8, 16, seed=i)))
+        return [b.data for b in model.buffers()]
+
+    assert_close(trained(mg.compile), trained(lambda fn: fn))
+
+
+def test_without_loops_no_step_is_fused():
+    plain, compiled, steps = gradients(lambda x: (mg.gelu(x) * mg.tanh(x)).sum(), values(64, 48))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(plain, compiled, strict=True))
+    assert names(steps) == []
