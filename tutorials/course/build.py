@@ -93,7 +93,7 @@ def definitions(source: str) -> Iterator[tuple[int, int]]:
 
 
 def without_legend(svg: str) -> tuple[str, str]:
-    """The viewer's picture, cut to its boxes and so larger; and its class."""
+    """The viewer's picture, cut to its boxes and so larger; and the class of a tall one."""
     left, top = map(float, re.findall(r"translate\(([\d.]+) ([\d.]+)\)", svg)[0])
     drawing = svg[svg.index("<g transform") : svg.rindex('<g class="leaf">')]
     boxes = re.findall(r'x="([-\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', drawing)
@@ -102,7 +102,7 @@ def without_legend(svg: str) -> tuple[str, str]:
     view = f'viewBox="{left - 20} {top - 15} {wide} {high}"'
     size = f'width="{wide}" height="{high}"'
     svg = re.sub(r'width="\d+" height="\d+" viewBox="[^"]*"', f"{size} {view}", svg, count=1)
-    return svg, f' class="graph{" tall" if high > wide else ""}"'
+    return svg, ' class="tall"' if high > wide else ""
 
 
 def html(markdown: str) -> str:
