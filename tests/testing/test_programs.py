@@ -19,7 +19,7 @@ from minigrad.fusion.fuse import _Pullback
 from minigrad.tape.program import Program
 from minigrad.testing import cli
 from minigrad.testing.errors import GradcheckError
-from minigrad.testing.programs import compare
+from minigrad.testing.programs import compare, ways
 from minigrad.testing.programs.draw import draw
 from minigrad.testing.programs.run import SELDOM, Tally, check_programs
 from minigrad.testing.programs.ways import NAMES
@@ -185,6 +185,13 @@ def test_an_engine_that_drops_a_contribution_is_found_and_cut_down(monkeypatch):
 def test_the_command_exits_with_0_and_counts_what_it_has_compared(capsys):
     assert cli.main(["--programs", "20", "--seed", "5"]) == 0
     assert "20 programs of seed 5, " in capsys.readouterr().out
+
+
+def test_without_numba_no_program_is_wrong_for_want_of_compiled_loops(monkeypatch):
+    monkeypatch.setattr(ways, "optional", lambda name: None)
+    tally = Tally()
+    assert list(check_programs(1, 0, tally=tally)) == []
+    assert tally.refused["accelerate"] == 1
 
 
 def test_the_command_exits_with_1_and_prints_the_program_and_its_seed(capsys, monkeypatch):

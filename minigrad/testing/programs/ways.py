@@ -13,6 +13,7 @@ import numpy as np
 
 import minigrad as mg
 
+from ...backends.optional import optional
 from ...engine.errors import RuleError
 from ...errors import TapeError, TransformError
 from ...tensor_api.tensor import Tensor
@@ -203,6 +204,8 @@ def _compiled() -> Iterator[None]:
 
 def _accelerated(s: Subject) -> None:
     """Compiled loops: NumPy's numbers to rounding, and one set of bits in every engine."""
+    if optional("numba") is None:
+        raise Refused("numba is not installed")
     with _compiled():
         fast = Subject(s.program, s.xs)
         _near(fast.values, s.values, "the value, compiled")
