@@ -211,6 +211,7 @@ class Roofline:
             ("float64", self.peaks.float64, self.peaks.bandwidth, "#7a4fa3", ""),
             ("caches", self.peaks.float32, self.peaks.cached, "#1f5fa8", ' stroke-dasharray="4 3"'),
         )
+        taken: list[tuple[float, float, float, float]] = []  # boxes of texts that are there
         for name, peak, speed, colour, dash in roofs:
             points = " ".join(
                 f"{70 + c},{20 + frame.row(min(peak, frame.intensity(c) * speed))}"
@@ -220,6 +221,7 @@ class Roofline:
             if name == "caches":
                 continue
             top = 16 + frame.row(peak)
+            taken.append((width - 32 - 150, top - 10, width - 32, top + 2))
             parts.append(
                 f'<text x="{width - 32}" y="{top}" text-anchor="end" fill="{colour}">{name} '
                 f"{scaled(peak)}FLOP/s</text>"
@@ -233,11 +235,37 @@ class Roofline:
                 f"{scaled(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B{told}"
                 "</title></circle>"
             )
-        for point in shown[:12]:
-            x, y = 76 + frame.column(point.intensity), 24 + frame.row(point.rate)
-            parts.append(f'<text x="{x}" y="{y}">{_escaped(point.name[:28])}</text>')
+        dots = [(70 + frame.column(p.intensity), 20 + frame.row(p.rate)) for p in shown]
+        names = [(x, y, point.name[:28]) for (x, y), point in zip(dots, shown[:12])]
+        for x, y, anchor, name in _apart(names, dots, taken):
+            parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{_escaped(name)}</text>')
         parts += _axes(frame, width, height)
         return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _apart(
+    names: list[tuple[int, int, str]],
+    dots: list[tuple[int, int]],
+    taken: list[tuple[float, float, float, float]],
+) -> Iterator[tuple[int, int, str, str]]:
+    """(x, y, anchor, name) of labels beside their dots; one that would hide another is left out."""
+    boxes = [*taken, *[(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in dots]]
+    for x, y, name in names:
+        wide = 6.5 * len(name)
+        for left, row, anchor in (
+            (6, 4, "start"),
+            (-6, 4, "end"),
+            (6, -6, "start"),
+            (6, 14, "start"),
+        ):
+            start = x + left - (wide if anchor == "end" else 0)
+            box = (start, y + row - 9.0, start + wide, y + row + 2.0)
+            if not any(
+                box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in boxes
+            ):
+                boxes.append(box)
+                yield x + left, y + row, anchor, name
+                break
 
 
 _COLOURS = {"compute": "#1a7f37", "memory": "#b35900", "overhead": "#b3261e", "": "#777"}

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from minigrad_profiler.calling import _measured, calling
 from minigrad_profiler.cli import main
-from minigrad_profiler.roofline import Calls, Peaks, Point, Roofline, measured_peaks, roofline
+from minigrad_profiler.roofline import (
+    Calls,
+    Peaks,
+    Point,
+    Roofline,
+    _apart,
+    measured_peaks,
+    roofline,
+)
 
 import minigrad as mg
 from minigrad.engine import events
@@ -171,3 +179,18 @@ def test_the_legend_tells_forward_from_backward_behind_a_long_name(log, tmp_path
     long.write_text(text.replace('"op":"matmul"', f'"op":"{"long_name_" * 9}"'))
     picture = " ".join(roofline(str(long), peaks=PEAKS).picture())
     assert "…ong_name_long_name_ forward" in picture and "…ong_name_long_name_ backward" in picture
+
+
+def test_no_label_of_the_picture_overprints_another():
+    dots = [(100 + 3 * i, 200 + 2 * i) for i in range(8)]
+    names = [(x, y, f"matmul {i}") for i, (x, y) in enumerate(dots)]
+    placed = list(_apart(names, dots, [(90.0, 150.0, 300.0, 190.0)]))
+    boxes = []
+    for x, y, anchor, name in placed:
+        start = x - (6.5 * len(name) if anchor == "end" else 0)
+        boxes.append((start, y - 9, start + 6.5 * len(name), y + 2))
+    for i, a in enumerate(boxes):
+        assert not (a[1] < 190 and a[3] > 150 and a[0] < 300 and a[2] > 90)
+        for b in boxes[:i]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+    assert 0 < len(placed) < len(names)  # crowded: some are left out, their dots have titles
