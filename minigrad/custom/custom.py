@@ -14,8 +14,8 @@
     y = Square.apply(x)
 
 No second mechanism: each call makes a `FunctionCall`, an op that goes through the doorway. Its
-plan (`FunctionPlan`) saves what the forward asked for. What is an input or an output of the call is
-saved as that, so a recorded backward gets it linked to the graph and can be differentiated again.
+plan (`FunctionPlan`) saves what the forward asked for. An input or an output of the call is saved
+as such. A recorded backward gets it linked to the graph and can be differentiated again.
 """
 
 import inspect
@@ -47,8 +47,9 @@ class Function:
                               `setup_context(ctx, inputs, output)` it is forward(*args), and inputs
                               holds the default of each argument that was left out
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
-                              result; None for whatever is not a tensor, or for a zero gradient. A
-                              gradient of a shape to which the argument broadcasts is summed
+                              result; None for anything that is not a tensor, or for a zero
+                              gradient. A gradient of a shape to which the argument broadcasts is
+                              summed
     jvp(ctx, *ts)             optional: the tangents of the results (by default from backward, by
                               transposition). A tensor without a tangent gets zeros
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size
@@ -79,7 +80,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        """Optional: what to save, apart from the forward."""
+        """Optional: saves values, separately from the forward."""
 
     @staticmethod
     def backward(ctx: Any, *gs: Any) -> Any:

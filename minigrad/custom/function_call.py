@@ -1,4 +1,4 @@
-"""One call of a Function, as an op of its own: see custom.py."""
+"""One call of a Function, as an op: see custom.py."""
 
 from sys import getrefcount
 from typing import Any
@@ -26,9 +26,9 @@ class FunctionCall(InTransforms, Primitive):
     """One call of a Function as an op whose arrays are the call's tensors.
 
     There is one object per call, since calls may have different arguments and save different
-    things. What depends only on the class, and on which of its arguments are tensors, is in a
-    subclass that is made once (`kind_of`). A call may run several times (vmap runs it for each
-    example), so what a run has saved belongs to its plan.
+    things. A subclass, made once (`kind_of`), has everything that depends only on the class and on
+    which arguments are tensors. A call may run several times (vmap runs it for each example), so
+    what a run has saved belongs to its plan.
     """
 
     # no generated code: the op is called once
@@ -170,7 +170,7 @@ class FunctionCall(InTransforms, Primitive):
         return y
 
     def filled(self, tensors: Any) -> list:
-        """The arguments of the call with these tensors instead of its own."""
+        """The arguments of the call with its tensors replaced by these."""
         if not self.others:
             return [*tensors]
         args = [*self.args]

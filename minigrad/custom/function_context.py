@@ -1,4 +1,4 @@
-"""ctx: what a Function's forward hands to its backward."""
+"""ctx: it carries values from a Function's forward to its backward."""
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ Role = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th
 class Context:
     """The first argument of a Function's forward and backward; attributes of your own may be set.
 
-    saved_tensors      in backward: what the forward saved, in its order
+    saved_tensors      in backward: the values saved by the forward, in its order
     needs_input_grad   for each argument of forward, whether its gradient is asked for
 
     An attribute that is an argument or a result of forward is saved as if by save_for_backward,
@@ -46,7 +46,7 @@ class Context:
     _saved_forward: tuple | None = None
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
-    _others: dict[int, Any] = {}  # what is saved and neither an input nor an output
+    _others: dict[int, Any] = {}  # saved values that are neither an input nor an output
     # numbers of the saved tensors, as save_for_backward and save_for_forward had them; None: all
     _order: Sequence[int | None] | None = None
     _order_forward: Sequence[int | None] | None = None
@@ -146,7 +146,8 @@ class Context:
         return False
 
     def alone(self, inputs: Any, y: Any) -> tuple[Role, ...] | None:
-        """What was saved, where a forward of one result has only saved it or arguments, each once.
+        """The saved values, where a forward of one result has only saved it or arguments, each
+        once.
 
         None where it has done more, or returned something else than a floating tensor.
         """
@@ -223,7 +224,7 @@ class Context:
         """This context as backward (or jvp) sees it, with the saved values in their places."""
         ctx = Context.__new__(Context)
         vars(ctx).update(vars(self))
-        tensors = [  # what is the class's own it may write into: a second backward notices
+        tensors = [  # the class may write into its own array: a second backward notices
             as_tensor(x if kind == "other" else read_only(x))
             for x, (kind, _) in zip(values, self.saved_roles, strict=True)
         ]
@@ -301,7 +302,7 @@ class _Finder:
         for i in range(len(results) - 1, -1, -1):
             self._enter(("output", i), results[i], ys[i])
         for i in range(len(inputs) - 1, -1, -1):
-            if not is_dirty(inputs[i]):  # what was changed in place is the result from then on
+            if not is_dirty(inputs[i]):  # an input changed in place is the result from then on
                 self._enter(("input", i), inputs[i], inputs[i].data)
 
     def _enter(self, role: Role, x: Any, array: Any) -> None:
@@ -310,8 +311,8 @@ class _Finder:
     def __call__(self, x: Tensor, by_memory: bool = True) -> Role | None:
         """By the tensor itself; else by its memory, which x may share without being it.
 
-        What has recorded history of its own (made under enable_grad, for a backward inside the
-        backward) is not the constant that `x.detach()` returns.
+        A tensor with recorded history (made under enable_grad, for a backward inside the backward)
+        is not the constant that `x.detach()` returns.
         """
         role = self.of_tensor.get(id(x))
         return self.of_memory.get(id(x.data)) if role is None and by_memory else role

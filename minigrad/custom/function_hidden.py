@@ -79,7 +79,7 @@ def _point(sample: Sample, low: float = 0.0, high: float = 0.0) -> list | None:
 
 
 class _FunctionRun(Run):
-    """A run of the class's forward, by a call of its own."""
+    """A run of the class's forward, by a separate call."""
 
     def __init__(self, op: Any, roles: tuple, rule: str, xs: list):
         self.op, self.rule = type(op)(tuple(op.filled([wrap(x) for x in xs]))), rule

@@ -1,4 +1,4 @@
-"""What one run of a Function saves, and how its backward is called and checked."""
+"""The plan of a Function: the values that one run saves; the call and check of its backward."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from .shown import as_tensor, read_only, returned
 
 
 class FunctionPlan:
-    """What one run of a Function saves, and how its backward is called: the Plan of a Function.
+    """The Plan of a Function: the values that one run saves, and the call of its backward.
 
     hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
              differentiating them again would give wrong numbers and is made an error; None before
@@ -203,7 +203,7 @@ def _broadcasts(shape: tuple, to: tuple) -> bool:
 
 
 def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
-    """All results of a forward, or cotangents for them: what is not a tensor back in its place."""
+    """All results of a forward, or cotangents for them, with non-tensors back in their places."""
     parts = [*tensors]
     for position, part in sorted((plain or {}).items()):
         parts.insert(position, part)

@@ -1,7 +1,8 @@
-"""What a Function has saved where vmap has run its forward for one example after the other.
+"""The saved values of a Function whose forward vmap has run for one example after the other.
 
-Arguments and results of the call are batches already; what else a run has saved is of its own
-example, and becomes a batch here. An attribute of ctx cannot, so it has to be the same in all runs.
+Arguments and results of the call are batches already. Other values that a run has saved belong to
+its example, and become batches here. An attribute of ctx cannot, so it has to be the same in all
+runs.
 """
 
 from math import prod
@@ -17,7 +18,7 @@ from .function_context import Context, own_attributes
 
 
 def saved_by_runs(op: Any, ctx: Context, inputs: Any, y: Any) -> tuple:
-    """ctx.looked_up(inputs, y), with what the runs for other examples saved beside it."""
+    """ctx.looked_up(inputs, y), batched with the values saved by the runs for other examples."""
     kinds, sizes = _hidden_axes(y[0] if isinstance(y, tuple) else y)
     if not kinds:
         return ctx.looked_up(inputs, y)

@@ -147,7 +147,7 @@ def several(y: Any) -> bool:
 
 
 class VmapInfo:
-    """What a Function's vmap is told.
+    """The information for a Function's vmap.
 
     batch_size   how many examples there are
     randomness   what the vmap says of draws: "error", "different" or "same"

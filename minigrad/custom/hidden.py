@@ -1,20 +1,21 @@
 """Whether a gradient depends on its inputs in a way that the graph does not show.
 
-A second derivative follows what a rule reads by its arguments: inputs and results. What a forward
-leaves elsewhere (an array or a number made of x on ctx, in a closure, a global or a class) looks
-like a constant, and its part of the second derivative would be 0 in silence. Nothing that can be
-read in the code tells it from a true constant, such as a mask or a window. So a Function's class,
-or an op with such a rule, is tried when a backward is recorded for the first time:
+A second derivative follows what a rule reads by its arguments: inputs and results. A forward may
+leave a value elsewhere: an array or a number made of x on ctx, in a closure, a global or a class.
+That value looks like a constant, and its part of the second derivative would be 0 in silence.
+Nothing that can be read in the code tells it from a true constant, such as a mask or a window. So a
+Function's class, or an op with such a rule, is tried when a backward is recorded for the first
+time:
 
 - The forward runs at a point near by, and the rule on what that has left, but with the inputs and
   results of the first point. If the gradients change a little, they depend on x in hiding.
 - Where the rule reads no input or result at all, the gradients cannot depend on x as far as the
   graph shows; then the forward must not be curved.
 
-A jump is no smooth dependence: a mask that flips has the derivative 0. What is random, or fails, or
-is different each time, tells nothing, and counts as constant. Each run of a forward is followed by
-one of the rule, for those that push and pop, and the last is at the first point, so that what the
-forward leaves behind is what it had left.
+A jump is no smooth dependence: a mask that flips has the derivative 0. A run that is random, fails,
+or differs each time proves nothing, and counts as constant. A run of the rule follows each run of a
+forward, for those that push and pop. The last run is at the first point: the forward then leaves
+its former values behind.
 """
 
 import random as pythons
@@ -76,7 +77,7 @@ def _is_plain(value: Any, seen: frozenset) -> bool:
 
 
 def holds_numbers(value: Any, depth: int = 5) -> bool:
-    """Whether floating numbers can be found in a value: it, what it holds, what a function reads.
+    """Whether floating numbers can be found in a value, in its contents, in a function's reads.
 
     A container of more than a thousand entries is taken to hold some.
     """
@@ -101,7 +102,8 @@ def holds_numbers(value: Any, depth: int = 5) -> bool:
 
 
 def read_outside(function: Any) -> list:
-    """What a rule may read besides what it is given: closures, globals, defaults, its object."""
+    """The values that a rule may read in addition to its arguments: closures, globals, defaults,
+    its object."""
     fn: Any = getattr(function, "__wrapped__", function)
     found = [fn.__self__] if isinstance(fn, MethodType) else []
     fn = getattr(fn, "__func__", fn)
@@ -118,7 +120,7 @@ def read_outside(function: Any) -> list:
 
 
 class Run:
-    """One run of a forward on arrays of its own, and what the rule makes of what it saved.
+    """One run of a forward on its copies, and the rule's result for the saved values.
 
     values     what is saved for the rule, of which `visible` says whether the graph shows it
     ys         the results
@@ -129,7 +131,7 @@ class Run:
     ys: Sequence
 
     def gradients(self, values: Sequence) -> list:
-        """What the rule gives on these saved values, for a fixed cotangent, on the host."""
+        """The rule's result for these saved values and a fixed cotangent, on the host."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""What an extension adds to an op: variants of its forward, and caches."""
+"""An extension's additions to an op: variants of its forward, and caches."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -14,7 +14,7 @@ _changing = Lock()  # one thread at a time gives an op a variant, or takes one a
 
 
 class Extensible:
-    """What an extension may add to an op, which therefore is one object; methods of Primitive.
+    """Methods of Primitive by which an extension adds to an op, which therefore is one object.
 
     Copies of a module share its ops, and a pickled module has their names.
     """
@@ -53,8 +53,8 @@ class Extensible:
         when   when(*arrays, **params) says whether fn is asked
         least  elements that one of the arrays must have
 
-        The variant given last is asked first. What a module has given replaces its earlier self
-        when the module is reloaded, or its cell is run again. `op.variants` lists all of them.
+        The variant given last is asked first. A module's variant replaces its earlier one when the
+        module is reloaded, or its cell is run again. `op.variants` lists all of them.
         """
         if fn is None:
             return lambda fn: self.variant(fn, on=on, when=when, least=least)
@@ -111,7 +111,7 @@ def _refuse_unknown(name: str, device: str) -> None:
         raise ValueError(f"{name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
 
 
-# Each is called under the lock and holds the loop: compiled by CPython 3.12, a loop inside the
+# Each is called under the lock and holds the loop. Compiled by CPython 3.12, a loop inside the
 # block itself would leave it for an instruction, in which Ctrl-C would leave the lock locked.
 def _put_in(op: Any, variant: Variant) -> None:
     for v in [v for v in listed(op) if v.origin and v.on == variant.on]:

@@ -1,5 +1,5 @@
-"""Ops given again: what a module has defined it may define anew, as a reload or a notebook's cell
-does; who imported the op before has the new one.
+"""Ops given again: a module may define its op anew, as a reload or a notebook's cell does. Modules
+that imported the op before have the new one.
 """
 
 import importlib
@@ -13,8 +13,8 @@ from ..engine.registry import Registry, numpy_table, op
 
 
 class Origin(NamedTuple):
-    """Who registered an entry: the module that asked for it, the one that wrote the function (which
-    a helper may register), and the spec of the former, which is another after a reload.
+    """The origin of an entry: the module that asked for it, the one that wrote the function (which
+    a helper may register), and the former's spec, which a reload changes.
     """
 
     module: str
@@ -95,7 +95,7 @@ def registering_module(name: str) -> str:
 
 
 def find_op(name: str, module: str) -> Any:
-    """The op of this name: what a pickled op is made of again. `module`, which registers it, is
+    """The op of this name, for a pickled op. `module`, which registers it, is
     imported where it is missing. LookupError if it is missing still.
     """
     if name not in op:

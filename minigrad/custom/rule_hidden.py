@@ -1,7 +1,7 @@
 """Rules of users' ops that may read what no graph shows, an array in a closure, say: see hidden.py.
 
-Their plans save, besides what the rules ask for, what a trial and the error need: the inputs that
-belong to a transform, and copies of small ones.
+Their plans save the values that the rules ask for and those that a trial and the error need: the
+inputs that belong to a transform, and copies of small ones.
 """
 
 from collections.abc import Callable, Iterable
@@ -109,7 +109,7 @@ class _RuleRun(Run):
 
 
 class _Outside:
-    """What a plan asks of this module: see engine/rule.py."""
+    """The interface for a plan: see engine/rule.py."""
 
     asked, values = staticmethod(may_hide), staticmethod(behind_of)
     recorded, sealing = staticmethod(recorded), staticmethod(sealing)

@@ -26,7 +26,7 @@ _by_device: dict[str, dict[Any, tuple[Variant, ...]]] = {}  # kind of device -> 
 
 
 def add_to_rules(op: Any, variant: Variant) -> None:
-    """Put a variant of the op's rules in front of the others for its device.
+    """Put a variant of the op's rules before the others for its device.
 
     op   None: every elementwise op with one result, also those that are defined later
     """
@@ -66,7 +66,7 @@ class VjpVariant(Variant):
         self.own: Any = table.get(key) if inputs else op.joint or dict(op.rules)
 
     def install(self, counted: bool = False) -> None:
-        """Put it in front of the op's own rules. counted: also one that leaves no call."""
+        """Put it before the op's own rules. counted: also one that leaves no call."""
         if self.always and not counted:
             self.fn.in_front = self  # type: ignore[attr-defined]
             self.op.vjp(*self.inputs)(self.fn)
@@ -112,7 +112,7 @@ def vjp_variant(
     op: Any, *inputs: str, name: str = "rules in place", on: tuple[str, ...] = ("cpu", "cuda"),
     always: bool = False, least: int = 0,
 ) -> Callable:  # fmt: skip
-    """Decorator: a rule in front of the op's own for these inputs, as in @op.vjp(*inputs).
+    """Decorator: a rule tried before the op's own for these inputs, as in @op.vjp(*inputs).
 
     It asks by name for all that the own rules ask for; where it returns None these run. One that
     never does is `always` the rule: in a small backward the question would be seen. least: elements

@@ -15,9 +15,9 @@ from .shown import as_tensor
 def sealed(primitive: Any, name: str, what: str, c: Any, behind: tuple) -> Tensor:
     """c times a 1 that depends on `behind`, by an op whose derivative is the RuleError `what`.
 
-    c's dependence on g stays as the rule recorded it. As a factor the 1 is in what becomes of that
-    too: in a tangent that forward mode has made of it, to which c's value does not matter.
-    primitive is the class of ops, which imports this file.
+    c's dependence on g stays as the rule recorded it. As a factor the 1 is in later results too: in
+    a tangent of forward mode, to which c's value does not matter. The argument primitive is the
+    class of ops, which imports this file.
     """
     seal = primitive(lambda *xs: xs[0], name, ["xs"], variadic=True)
 

@@ -1,4 +1,4 @@
-"""What users' code is shown of the engine's arrays: it may look at them, not change them.
+"""The engine's arrays as users' code sees them: it may look at them, not change them.
 
 A cotangent is often referred to by another branch of the graph, by the caller, or by a gradient
 that was handed out. So hooks, a Function's backward and jvp, and users' rules get read-only views.

@@ -5,7 +5,7 @@
         return my_loop(x) if x.flags.c_contiguous else None
 
 An op keeps one ordered list of them, users' own first. A call asks each that suits its device and
-size; the first that does not return None has computed it, and else the op's own form does, the
+size. The first result that is not None counts; if there is none, the op's own form computes it, the
 reference. Derivative rules stay as they are: they are array expressions that run on every device.
 
 An op without variants pays nothing for this: its `forward` is the reference itself. A look-up takes
@@ -70,7 +70,7 @@ class Variants:
     """
 
     followed_array: type | None = None  # a tape's stand-in for an array; tape/trace.py sets it
-    symbol: type | None = None  # what expressions are recorded with; expressions/trace.py sets it
+    symbol: type | None = None  # records expressions; expressions/trace.py sets it
 
     def __init__(self, name: str, reference: Callable | None, listed: tuple[Variant, ...]):
         self.name, self.reference, self.listed = name, reference, listed
@@ -191,7 +191,7 @@ def change(op: Any, variants: tuple[Variant, ...]) -> None:
 
 
 def add(op: Any, variant: Variant) -> None:
-    """Put a variant in front of the others, but behind users' own if it is none of these."""
+    """Put a variant before the others, but after users' own if it is none of these."""
     before = listed(op)
     users = 0 if variant.origin else sum([v.origin is not None for v in before])
     at = len(before) if variant.on == ANY else users

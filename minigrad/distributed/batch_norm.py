@@ -24,10 +24,10 @@ _OF_ONE_RANK = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 class SyncBatchNorm(_BatchNorm):
     """(x − mean)/√(var + eps) · weight + bias for each channel of x (N, C, ...)
 
-    In training mean and var are those of all ranks' batches together, which may differ in N and
-    may be empty; each rank then holds the same running statistics. Every rank calls the layer, and
-    runs its backward, as often as the others: two sums are added up over the ranks in either.
-    With one rank, and in evaluation, this is BatchNorm1d, 2d or 3d.
+    In training mean and var are those of all ranks' batches together. Batches may differ in N and
+    may be empty; each rank holds the same running statistics. Every rank calls the layer, and runs
+    its backward, as often as the others: two sums are added up over the ranks in either. With one
+    rank, and in evaluation, this is BatchNorm1d, 2d or 3d.
 
     `SyncBatchNorm.convert_sync_batchnorm(model)` puts it in the place of those in a model.
     process_group is PyTorch's; there is one group, of all ranks, so it is None.
@@ -65,7 +65,7 @@ class SyncBatchNorm(_BatchNorm):
         is returned as a new one.
         """
         names = {parameter: parameter.name for parameter in module.parameters()}
-        made: dict[Module, Module] = {}  # one that stands in two places stays one
+        made: dict[Module, Module] = {}  # one used in two places stays one
         for path, found in list(module.named_modules(remove_duplicate=False)):
             if isinstance(found, _OF_ONE_RANK) and type(found) in _OF_ONE_RANK:  # and no lazy one
                 if found not in made:

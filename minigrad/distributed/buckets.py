@@ -1,8 +1,8 @@
-"""Buckets: gradients side by side in one flat buffer, so that one transfer carries many.
+"""Buckets: gradients side by side in one flat buffer; one transfer carries many.
 
 Behind the gradients of a bucket stands one number for each of its parameters, 1 where this rank has
-a gradient for it. After the sum it says on how many ranks the parameter was used, at no further
-transfer: a parameter that no rank used keeps its `.grad` as it was.
+a gradient for it. After the sum it is the number of ranks that used the parameter, without a
+further transfer. A parameter that no rank used keeps its `.grad` as it was.
 """
 
 import contextlib
@@ -83,8 +83,8 @@ def plan(
 ) -> list[list[int]]:
     """Numbers of parameters by bucket, in the order in which buckets fill: `order` cut into pieces.
 
-    A bucket takes parameters of one dtype and device until it weighs bucket_bytes; the first is
-    cut at first_bytes, so that communication begins early.
+    A bucket takes parameters of one dtype and device up to bucket_bytes; the first one ends at
+    first_bytes, to begin communication early.
     """
     open_buckets: dict[Any, list[int]] = {}
     weights: dict[Any, int] = {}

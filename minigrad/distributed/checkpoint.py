@@ -5,7 +5,7 @@
     runs/step-00000300/complete.json          written last, by rank 0: the parts and their sizes
 
 Each file appears whole or not at all (minigrad.io), and a folder without complete.json is no
-checkpoint: a job that dies while it saves leaves the one before in force.
+checkpoint. If a job dies while it saves, the checkpoint before stays valid.
 """
 
 import json
@@ -60,7 +60,7 @@ def save_checkpoint(
         save(state, target / "state.npz")
     here.agree("save_checkpoint: the folder is there")
     if shard is not None:
-        target.mkdir(parents=True, exist_ok=True)  # on a machine with a folder of its own
+        target.mkdir(parents=True, exist_ok=True)  # on a machine with a separate folder
         save(shard, target / _shard_name(here.rank, here.size))
     here.agree("save_checkpoint: all parts are written")
     if here.rank == 0:

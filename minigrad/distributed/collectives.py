@@ -8,8 +8,8 @@ sum of what all ranks compute, and the rule of each is its transpose:
     broadcast       y = x of the root             ↔  the sum of all g at the root, 0 elsewhere
 
 A backward runs the transposes in the reverse order of the forward, the same on every rank. That
-holds for the serial engine; the parallel one may take two collectives in another order on another
-rank, so a graph with several of them is for engine="serial". Arrays on GPUs stay there (NCCL).
+holds for the serial engine. The parallel one may take two collectives in another order on another
+rank, so a graph with several of them needs engine="serial". Arrays on GPUs stay there (NCCL).
 """
 
 import json
@@ -61,7 +61,7 @@ def broadcast(x: Any, root: int = 0) -> Any:
 def send(x: Any, to: int, tag: int = 0) -> None:
     """Send x to one rank, which calls receive(like, source); no derivative.
 
-    tag: a number that both calls share, by which MPI tells messages apart. NCCL, which carries
+    tag: a number that both calls share, by which MPI matches messages. NCCL, which carries
     arrays on GPUs, pairs them by their order alone: a ValueError there.
     """
     _refuse_gradient(x, "send")
@@ -73,7 +73,8 @@ def send(x: Any, to: int, tag: int = 0) -> None:
 
 
 def receive(like: Any, source: int, tag: int = 0) -> Any:
-    """What the rank `source` sends, in the shape and dtype of `like`, which is left alone.
+    """The tensor that the rank `source` sends, in the shape and dtype of `like`, which stays
+    unchanged.
 
     tag: that of the other rank's send. DistributedError, which names both arrays, where the one
     sent has another dtype or another number of elements; the message is used up all the same.
@@ -241,7 +242,7 @@ def _contiguous(x: Any) -> Any:
 
 
 def _label(x: Any) -> Any:
-    """What travels in front of x and says what x is, in bytes of one number, where x is."""
+    """The header that travels before x and describes it, in bytes of one number, on x's device."""
     text = json.dumps([x.nbytes, str(x.dtype)[:200], x.size, describe(x)[:400]])
     return array_module(x).asarray(np.frombuffer(text.encode().ljust(_LABEL), np.uint8).copy())
 

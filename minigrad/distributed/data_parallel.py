@@ -7,8 +7,8 @@
     optimizer.step()
 
 A backward hands over each parameter's gradient as soon as it is complete (the leaf-ready hook).
-It is copied into its bucket; when a bucket is full, and all before it have been started, its sum
-over the ranks is started and runs beside the rest of the backward. The end of the backward waits.
+It is copied into its bucket. When a bucket is full, and all before it have been started, its sum
+over the ranks starts and runs during the rest of the backward. The end of the backward waits.
 """
 
 import os
@@ -59,19 +59,19 @@ class Timeline:
 
 
 class DataParallel(Module):
-    """Wraps a model so that a backward leaves the mean of all ranks' gradients in `.grad`.
+    """Wraps a model: a backward leaves the mean of all ranks' gradients in `.grad`.
 
     bucket_mb          about how many MB one transfer carries (0: one parameter each)
     broadcast_buffers  every training forward begins with rank 0's buffers (running statistics)
     overlap            False: communicate after the backward, to compare (default: True, unless
                        MINIGRAD_DISTRIBUTED_OVERLAP=0)
 
-    At the start parameters and buffers become those of rank 0; ranks whose models differ in names,
-    shapes, dtypes or count are a DistributedError on every rank. A parameter that no rank used
-    keeps its `.grad`; one that some used gets the mean, with zeros for the others. `timeline` shows
-    the last backward's communication. create_graph=True is refused, since the mean is not recorded:
-    use mg.distributed.all_reduce, which is differentiable. mg.grad does not update `.grad`, and so
-    is not averaged.
+    At the start parameters and buffers become those of rank 0. If models differ in names, shapes,
+    dtypes or count, every rank raises a DistributedError. A parameter that no rank used keeps its
+    `.grad`; one that some used gets the mean, with zeros for the others. `timeline` shows the last
+    backward's communication. It refuses create_graph=True, since the mean is not recorded: use
+    mg.distributed.all_reduce, which is differentiable. The gradients of mg.grad are not averaged,
+    since it does not update `.grad`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class DataParallel(Module):
         if not self._learned:
             raise ValueError("DataParallel: the model has no parameter that requires a gradient")
         kinds = {device_of(p.data).partition(":")[0] for p in self._learned}
-        # messages of their own, so that the user's collectives cannot be taken for buckets
+        # separate messages: the user's collectives cannot be taken for buckets
         self._transports = {kind: self.world.transport(kind).duplicate() for kind in kinds}
         self._progress = progress.Progress() if self.world.size > 1 and "cpu" in kinds else None
         self._order_is_measured = False
@@ -177,7 +177,7 @@ class DataParallel(Module):
     # -- backward ----------------------------------------------------------------------------
 
     def _ready(self, i: int) -> None:
-        """The gradient of parameter i is complete: what the leaf-ready hook calls."""
+        """The gradient of parameter i is complete; the leaf-ready hook calls this."""
         self._dirty.add(i)
         if not self.synchronizes:
             return

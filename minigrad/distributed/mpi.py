@@ -13,7 +13,7 @@ from ..backends.dtypes import accumulator
 from .errors import DistributedError
 from .transport import Request
 
-# what launchers tell their processes: how many there are
+# launchers' variables: how many processes there are
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "MPI_LOCALNRANKS")
 
 
@@ -101,5 +101,5 @@ class MPITransport:
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:
-    """The memory of a contiguous array, whatever its dtype."""
+    """The memory of a contiguous array of any dtype."""
     return x.reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
 """The transport of arrays on GPUs: NCCL, through CuPy. No copy to the host.
 
-Calls go to a stream of their own, which waits for what the current stream has queued so far; so
-they run beside what the current stream does next. `request.wait_on_stream()` makes the current
+Calls go to a separate stream, which waits for the work queued so far in the current stream. So they
+run at the same time as the current stream's next work. `request.wait_on_stream()` makes the current
 stream wait for one of them, without stopping the host.
 """
 
@@ -174,7 +174,7 @@ class NCCLTransport:
 
     def duplicate(self) -> "NCCLTransport":
         # One communicator runs its calls in the order in which they were queued, which is the same
-        # on every rank; a second one beside it could deadlock on the GPU.
+        # on every rank. A second communicator could deadlock on the GPU.
         return self
 
     def sum_dtype(self, dtype: Any) -> Any:
@@ -212,7 +212,7 @@ class NCCLTransport:
 
     def _run(self, call: str, arrays: tuple, *how: int) -> NCCLRequest:
         cupy = _cupy()
-        with arrays[0].device:  # each thread of a parallel backward has a current GPU of its own
+        with arrays[0].device:  # each thread of a parallel backward has its own current GPU
             ready = cupy.cuda.get_current_stream().record()
             self.stream.wait_event(ready)
             begun = self.stream.record(cupy.cuda.Event())

@@ -1,6 +1,6 @@
 """A thread that drives transfers on while the program computes.
 
-MPI moves a non-blocking transfer only while somebody asks about it, so a thread asks. It sleeps
+MPI moves a non-blocking transfer only while a caller asks about it, so a thread asks. It sleeps
 between questions: a rank whose peers are late must not take a core from their computation.
 """
 

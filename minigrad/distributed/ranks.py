@@ -3,8 +3,8 @@
     mg.distributed.init()          # under `mpiexec -n 4 python train.py`; alone it is a world of 1
     mg.distributed.rank(), mg.distributed.size()
 
-All communication of a rank goes through its world: it counts the collectives, tells the watchdog
-what the rank waits for, and checks that the ranks mean the same call.
+All communication of a rank goes through its world. It counts the collectives, reports to the
+watchdog, and checks that the ranks mean the same call.
 """
 
 import os
@@ -44,7 +44,7 @@ class World:
         self.watchdog = Watchdog(self, comm if watched else None)
 
     def transport(self, device: str) -> Transport:
-        """What carries arrays of "cpu" or "cuda"."""
+        """The transport of arrays on "cpu" or "cuda"."""
         kind = device.partition(":")[0]
         if kind not in self._transports:
             self._transports[kind] = self._connect(kind)

@@ -4,8 +4,8 @@
         train()
 
 then `minigrad-profile merge run.rank-*.jsonl --chrome trace.json`. Each log begins with a mark that
-names its rank and the moment at which a barrier let all ranks go; merging lays these moments on one
-another, whatever the machines' clocks say.
+names its rank and the moment at which a barrier let all ranks go. Merging aligns these moments,
+independently of the machines' clocks.
 """
 
 import os

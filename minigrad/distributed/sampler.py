@@ -9,11 +9,11 @@ from .ranks import is_initialized, world
 
 
 class DistributedSampler:
-    """Every size-th row of one order that all ranks share, so that together they take each once.
+    """Every size-th row of one order that all ranks share: together they take each once.
 
     shuffle    draw the order anew for each epoch, from seed + epoch: call set_epoch before each
     drop_last  leave out the last rows that do not fill all ranks; else the first ones come again,
-               so that all ranks have the same number of rows
+               all ranks then have the same number of rows
     """
 
     def __init__(

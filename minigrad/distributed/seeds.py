@@ -7,11 +7,11 @@ from .ranks import world
 
 
 def seed(number: int, shared: bool = False) -> np.random.Generator:
-    """Start the library's generators from `number`; each rank has a stream of its own.
+    """Start the library's generators from `number`; each rank has another stream.
 
-    Dropout must differ between ranks, so the streams do: rank r draws from the r-th child of
-    number (NumPy's SeedSequence), whatever the number of ranks. shared=True: the same stream on
-    all, for what must agree, such as a model that DataParallel does not broadcast.
+    Dropout must differ between ranks, so the streams do: rank r draws from the r-th child of number
+    (NumPy's SeedSequence), for any number of ranks. With shared=True all have the same stream, for
+    draws that must agree, such as a model that DataParallel does not broadcast.
     """
     if shared:
         return manual_seed(number)

@@ -1,6 +1,6 @@
 """A model of how long a data-parallel step takes on 2 to 1,024 ranks.
 
-A step is forward, backward, what remains of the communication, optimizer. Bucket i may start when
+A step is forward, backward, the rest of the communication, optimizer. Bucket i may start when
 it is full and the one before it has been sent; the step goes on when the last has arrived:
 
     begin_i = max(ready_i, end_{i-1})      end_i = begin_i + T(bytes_i, p)
@@ -54,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Link:
-    """What lies between two ranks: α in seconds, B in bytes a second.
+    """The connection of two ranks: α in seconds, B in bytes a second.
 
     cores   of a machine, for ranks that share them (None: each rank has its own)
     """
@@ -66,7 +66,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A step on p ranks, in seconds; speedup: rows a second beside one rank."""
+    """A step on p ranks, in seconds; speedup: rows a second relative to one rank."""
 
     ranks: int
     algorithm: str

@@ -1,6 +1,6 @@
-"""What carries arrays between ranks: the few calls that MPI and NCCL have in common.
+"""Transports of arrays between ranks: the few calls that MPI and NCCL have in common.
 
-A transport works on contiguous arrays, in place where it can, and never waits: each call returns a
+A transport works on contiguous arrays, in place where it can, and never waits. Each call returns a
 request, and `request.done()` says whether it is complete. Waiting, checking and naming are the
 world's (ranks.py), derivatives those of collectives.py.
 """
@@ -27,7 +27,7 @@ class Transport(Protocol):
     device: str
 
     def duplicate(self) -> "Transport":
-        """The same ranks with messages of their own, which no other call can take."""
+        """The same ranks with separate messages, which no other call can take."""
         ...
 
     def sum_dtype(self, dtype: Any) -> Any:

@@ -1,11 +1,11 @@
-"""The watchdog: what makes a fault of one rank end the job, in bounded time, with its cause named.
+"""The watchdog: a fault of one rank ends the job in bounded time, and its cause is named.
 
-Each rank has a thread that tells rank 0, several times a second, what the rank does: its phase, how
-many collectives it has begun, and which one it waits in. Rank 0 compares. When a rank has raised,
-has left while others wait, is silent, or keeps the others waiting for longer than the time-out, it
-sends one verdict to all. Every rank prints it, gives its main thread a moment to leave (a wait
-raises DistributedError), and the job is aborted. A rank that is killed cannot do that: the witness
-of its machine speaks for it (witness.py).
+Each rank has a thread that reports to rank 0 several times a second: the rank's phase, how many
+collectives it has begun, and which one it waits in. Rank 0 compares. A rank may raise, leave while
+others wait, fall silent, or keep the others waiting for longer than the time-out. Rank 0 then sends
+one verdict to all. Every rank prints it, gives its main thread a moment to leave (a wait raises
+DistributedError), and the job is aborted. A rank that is killed cannot do that: the witness of its
+machine speaks for it (witness.py).
 """
 
 import atexit
@@ -36,7 +36,7 @@ _NOTE, _WORD = 1, 2  # tags: from a rank to rank 0, and back
 class Watchdog:
     """Watches this rank for the others; `verdict` says why the job ends, "" while it goes on.
 
-    comm   an MPI communicator, or None where nobody is to be watched
+    comm   an MPI communicator, or None where there is no rank to watch
     """
 
     def __init__(self, world: Any, comm: Any):
@@ -131,7 +131,7 @@ class Watchdog:
         self._end_the_job(f"{last[:600]} ({self._where()})")
 
     def _on_exit(self, status: int) -> None:
-        """os._exit of a rank: a job without it is no success, whatever the launcher would say."""
+        """os._exit of a rank: a job without it is no success, even if the launcher would say so."""
         if os.getpid() == self._process and not self._ended.is_set():
             sys.stderr.write(
                 f"minigrad.distributed: rank {self.world.rank} of {self.world.size} called "
@@ -258,7 +258,7 @@ class Watchdog:
     def _send(self, note: dict, to: int, tag: int) -> None:
         self._sent = [entry for entry in self._sent if not entry[0].Test()]
         if len(self._sent) > 4 * self.world.size and not note.get("verdict"):
-            return  # nobody takes them: what matters is sent when there is room
+            return  # no rank takes them: important notes are sent when there is room
         text = json.dumps(note).encode()[:_BYTES].ljust(_BYTES)
         assert self._comm is not None
         self._sent.append((self._comm.Isend(bytearray(text), to, tag), text))

@@ -1,10 +1,11 @@
-"""A small process beside the ranks of a machine, which can still report when they are killed.
+"""A small process on a machine, separate from its ranks, which can still report when they are
+killed.
 
 A killed process says nothing, and MPI's launcher ends the others at once. The witness holds the
-read end of a pipe from each rank. One that closes without a farewell is that of a rank that has
-died: the witness reads the last note of this rank, and says so on standard error. The system
-queues what happens to the pipes, so the first to die is told from those that the launcher ended
-after it, however late the witness gets a processor.
+read end of a pipe from each rank. If a pipe closes without a farewell, its rank has died. The
+witness reads the last note of this rank, and says so on standard error. The system queues what
+happens to the pipes, so the first to die is told from those that the launcher ended after it,
+however late the witness gets a processor.
 
 Run by its path, with the standard library alone. In the job's folder each rank K has `pipe-K`, a
 named pipe that it holds open, and `rank-K`, its note.

@@ -1,8 +1,9 @@
 """Sharded optimizer state: each rank keeps and updates its part of the parameters.
 
 ZeRO, stage 1 (Rajbhandari et al., 2020, arXiv:1910.02054): gradients are averaged as usual, so
-every rank could step every parameter; instead each steps its own, whose optimizer state it alone
-holds, and the results are gathered. State takes 1/size of the memory, the numbers stay the same.
+every rank could step every parameter. Instead each steps its own part, whose optimizer state it
+alone holds, and the results are gathered. State takes 1/size of the memory, the numbers stay the
+same.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -68,7 +69,7 @@ class ZeroRedundancyOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """All groups with their options; what a schedule writes there holds for the next step."""
+        """All groups with their options; a schedule's changes there hold for the next step."""
         return self._options
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -1,7 +1,7 @@
 """mg.fuse: a function of elementwise ops as one op, forward and backward each one pass.
 
-The derivative is not written anywhere: the engine differentiates the function on symbols, as it
-would on arrays, and what comes out is one more program. Its derivative is found the same way.
+The derivative is not written anywhere. The engine differentiates the function on symbols, as it
+would on arrays; the result is one more program. Its derivative is found the same way.
 """
 
 from collections.abc import Callable
@@ -39,18 +39,19 @@ def fuse(fn: Callable) -> Callable:
         def swish_tanh(x, y):
             return x * mg.sigmoid(x) + mg.tanh(y)
 
-    Forward and gradient then run without temporaries: on a GPU as one kernel each, on the host in
-    blocks that stay in cache, on all cores. Results are those of fn to rounding (16-bit floats are
-    rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
-    func transforms, and where fn does what cannot be fused (an index, a branch on a value, a look
-    at a shape, a reduction over another axis, several results, a result of another shape than the
-    arguments have together, an argument by keyword), fn runs as it stands.
+    Forward and gradient then run without temporaries. On a GPU each is one kernel; on the host they
+    run on all cores, in blocks that stay in cache. Results are those of fn to rounding (16-bit
+    floats are rounded once, at the end). Arguments broadcast; each is a tensor, an array or a
+    number. Inside func transforms, and where fn cannot be fused, fn runs as it stands. It cannot be
+    fused with an index, a branch on a value, a look at a shape, a reduction over another axis,
+    several results, or an argument by keyword. Nor can it if the result's shape is not the
+    arguments' broadcast shape.
 
-    Numbers, strings and functions that fn reads from its closure and from global names, also in
-    tuples, lists and dicts, are looked at on each call; if they are others, so is the program. Of
-    other objects the attributes are not: a program keeps what they were when it was recorded, at
-    the first call, and its gradient what they were at the first backward. Give them as arguments.
-    After eight changes fn runs as it stands.
+    Each call compares the numbers, strings and functions that fn reads from its closure and from
+    global names, also in tuples, lists and dicts. If they differ, another program is made.
+    Attributes of other objects are not compared. A program keeps their values from its recording at
+    the first call, and its gradient those from the first backward. Give them as arguments. After
+    eight changes fn runs as it stands.
     """
     if not callable(fn):
         raise TypeError(f"fuse takes a function of arrays, got {describe(fn)}")
@@ -85,7 +86,7 @@ def _version(fn: Callable, outside: Outside, versions: dict) -> "_Fused | None":
 
 
 def _name_of(fn: Callable) -> str:
-    return getattr(fn, "__name__", type(fn).__name__)  # a partial has no name of its own
+    return getattr(fn, "__name__", type(fn).__name__)  # a partial has no name
 
 
 class _Fused:

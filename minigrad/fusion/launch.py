@@ -36,7 +36,8 @@ def whole_numbers(xp: Any, values: Sequence[int]) -> tuple:
 
 
 def shaped(y: Any, shape: tuple) -> Any:
-    """The array y, which nobody else has, in another shape: the owner of its memory, no view.
+    """The array y, to which nothing else refers, in another shape: the owner of its memory, no
+    view.
 
     A gradient that is a view would be copied before a user sees it.
     """
@@ -154,7 +155,7 @@ class Kernel(Recording):
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
     """fn's results on arrays of one device by one kernel; None where it cannot be one.
 
-    key       names fn and whatever else its program depends on
+    key       names fn and everything else its program depends on
     may_pass  a result that is one of the arrays may be it, without a copy
     """
     xp: Any = array_module(arrays[0])
@@ -174,8 +175,8 @@ def launched(
     readable: Callable, launches: Cache, make: Callable, key: Hashable, fn: Callable,
     arrays: Sequence[Any], *options: Any,
 ) -> list | None:  # fmt: skip
-    """fn's results by what is kept for such arrays, made by make(fn, forms, *options) the first
-    time; None where it raised NotFusible, or arrays are not readable.
+    """fn's results by the program kept for such arrays; make(fn, forms, *options) makes it the
+    first time. None where that raised NotFusible, or arrays are not readable.
     """
     found = readable(arrays)
     if found is None:

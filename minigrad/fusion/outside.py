@@ -1,7 +1,7 @@
-"""What a function reads from outside itself: a program that was recorded holds for these values.
+"""A function's reads from outside itself: a recorded program holds for these values.
 
 A number, a string or a function that a closure or a global name holds becomes part of the recorded
-program. If it is another at a later call, so is the function, and needs a program of its own. Its
+program. If one differs at a later call, the function is another one and needs another program. Its
 gradient is recorded later, so each program belongs to a copy of the function that keeps the values.
 """
 
@@ -18,7 +18,7 @@ _LARGEST = 64  # entries of a container that are looked at on each call
 
 
 class Unknown(Exception):
-    """The function reads what cannot be told apart cheaply, or may need a gradient."""
+    """The function reads something that cannot be compared cheaply, or may need a gradient."""
 
 
 class Outside:
@@ -31,7 +31,7 @@ class Outside:
         self.names = sorted(_names_in(code)) if code is not None else []
 
     def values(self, depth: int = 0) -> tuple[Hashable, ...]:
-        """What they hold now, to be compared: equal for two calls that read the same."""
+        """Their present values, to be compared: equal for two calls that read the same."""
         held = [self.globals[name] for name in self.names if name in self.globals]
         return tuple([_frozen(value, depth) for value in (*held, *_contents(self.cells))])
 
@@ -113,7 +113,7 @@ def _frozen(value: Any, depth: int) -> Hashable:
 
 
 def _kept(value: Any, depth: int) -> Any:
-    """What a copy of the function reads: copies of what may change, as deep as _frozen looks."""
+    """The reads of a copy of the function: copies of mutable values, as deep as _frozen looks."""
     if depth == _DEEPEST:
         return value
     if _of_a_user(value):

@@ -1,9 +1,9 @@
 """Rules and forwards of the calculus table as one kernel each, for arrays of one device.
 
-A rule is a few NumPy calls; on a GPU each call would be a kernel of its own, with its result
-written to memory and read again. Here the rule is run once on symbols (expressions/trace.py), the
-product with the cotangent included, and compiled. What cannot be one kernel runs as it stands. On
-the host it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
+A rule is a few NumPy calls. On a GPU each call would be a separate kernel, with its result written
+to memory and read again. Here the rule is run once on symbols (expressions/trace.py), the product
+with the cotangent included, and compiled. What cannot be one kernel runs as it stands. On the host
+it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
 """
 
 from typing import Any
@@ -87,7 +87,7 @@ def _apart(values: tuple, xp: Any) -> tuple[list | None, list, tuple]:
             places.append(i)
         elif isinstance(value, _STATIC):
             if type(value) is tuple and not all(isinstance(v, _STATIC) for v in value):
-                return None, [], ()  # what a rule that hides its inputs keeps of them
+                return None, [], ()  # the part of its inputs that a rule hiding them keeps
             statics.append((i, type(value), value))
         elif hasattr(value, "dtype") and array_module(value) is xp:
             arrays.append(value)

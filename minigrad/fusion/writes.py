@@ -1,9 +1,9 @@
 """Code that writes into arrays (`x -= …`, `np.multiply(a, b, out=c)`) as one kernel.
 
-An optimizer's update is such code. It is run on cells, which stand for arrays and only write its
-steps down; a float is noted apart and becomes an argument of the kernel, so that a learning rate
-that changes at every step needs no other kernel. The steps say which program it is: one that was
-met before has its kernel, a new one is replayed on symbols (expressions/trace.py) and compiled.
+An optimizer's update is such code. It is run on cells, which represent arrays and only note its
+steps. A float is noted separately and becomes an argument of the kernel: a learning rate that
+changes at every step needs no other kernel. The steps say which program it is: one that was met
+before has its kernel, a new one is replayed on symbols (expressions/trace.py) and compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _FLOAT = "float"
 
 
 class Steps:
-    """What an update does, in order, and the floats that it uses now.
+    """The steps of an update, in order, and the floats that it uses now.
 
     done      (ufunc's name, value, value or None, arguments): the ufunc of the arguments, whose
               floats have the dtype of the first value, in the dtype of the second, if there is one

@@ -1,1 +1,1 @@
-"""What holds inside a block: autocast, checkpoints, hooks, sessions, anomaly mode."""
+"""Modes of a block: autocast, checkpoints, hooks, sessions, anomaly mode."""

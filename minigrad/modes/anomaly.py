@@ -1,8 +1,8 @@
 """detect_anomaly: the first op that makes a NaN or an Inf, and the line of the forward behind it.
 
-It is a listener of the engine's events (engine/events.py): it hears every op of its thread, forward
-and backward, looks at the results, and raises. Stacks are kept as code objects and instruction
-offsets, a few microseconds an op, and turned into lines only for an error.
+It is a listener of the engine's events (engine/events.py). It checks the results of every op of its
+thread, forward and backward, and raises. Stacks are kept as code objects and instruction offsets, a
+few microseconds an op, and turned into lines only for an error.
 """
 
 import math
@@ -31,12 +31,12 @@ __all__ = ["detect_anomaly"]
 class detect_anomaly(metaclass=CalledFirst):
     """Inside, the first op that makes a NaN or an Inf raises AnomalyError, forward or backward.
 
-    The error says NaN or Inf, names the op and the element, and shows the stack of the forward
-    call and that of the backward; of a call that a backward has recorded also that of the call
-    whose rule it is part of. Any other error of a rule shows them too. An op that only passes on
-    an Inf of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass, and
-    check_nan=False looks at no result, so that only stacks are kept. Before a backward saved arrays
-    are compared with what they were: a change through raw NumPy memory (an operand, x.data,
+    The error says NaN or Inf, names the op and the element, and shows the stacks of the forward
+    call and of the backward. If a backward recorded the call, the error also shows the stack of the
+    call whose rule it is part of. Any other error of a rule shows them too. An op that only passes
+    on an Inf of its arguments (a mask of −inf) is not blamed. With inf=False every Inf passes. With
+    check_nan=False no result is checked, and only stacks are kept. Before a backward saved arrays
+    are compared with their former values. A change through raw NumPy memory (an operand, x.data,
     x.numpy()), which no version counter sees, is an InPlaceError. For this thread only; also a
     decorator. Small ops take up to three times as long.
     """

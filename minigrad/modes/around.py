@@ -1,4 +1,4 @@
-"""What surrounds a backward (seam G of the engine): its lock on the graph, hooks, anomaly mode."""
+"""Around a backward (seam G of the engine): its lock on the graph, hooks, anomaly mode."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -6,8 +6,8 @@
     print(casting.log)
 
 The policy says by an op's name in which precision it runs. A cast is a recorded op like any other,
-so it hands its gradient back in the dtype that it came from. float64, complex and integer tensors
-are never cast.
+so its gradient has the dtype of its input. Tensors of float64, complex numbers and integers are
+never cast.
 
 Micikevicius et al., Mixed Precision Training, 2018.
 """
@@ -62,7 +62,7 @@ class CastEvent(NamedTuple):
 
 
 class _Inside(modes.Outer):
-    """What threads have of an autocast that they are in."""
+    """The part of an autocast that its threads share."""
 
     weights: Cache | None = None  # the casts of leaves, while cache_enabled
 
@@ -215,8 +215,8 @@ class autocast(metaclass=CalledFirst):
         """Whether one cast may serve all uses of x inside.
 
         Not while a checkpoint, a saved-tensor hook or a tape takes part: the same ops must run
-        when it all runs again. Nor on a GPU: whether somebody has written to its array is known
-        there only after a wait for it, and a cast is one kernel without any.
+        when it all runs again. Nor on a GPU: there only a wait shows whether its array has been
+        written to, and a cast is one kernel without a wait.
         """
         state = modes.state
         again = state.saving or state.tapes
@@ -266,8 +266,8 @@ class _CastWeight:
         self.cast = cast
 
     def is_good_for(self, x: Tensor) -> bool:
-        """Whether this is x's cast still. Its bits tell, since who writes to x.data tells nobody;
-        they take a fifth of the time of a cast to bfloat16, less of one to float16.
+        """Whether this is x's cast still. Its bits show it, since no counter sees a write to
+        x.data. Comparing bits is far faster than a cast.
         """
         return self.weight() is x and fingerprint(x.data) == self.bits
 

@@ -2,10 +2,10 @@
 
 The function runs once and is recorded as usual, but instead of its arrays each node keeps its
 position in the sequence of nodes. The first node whose rules run makes the function run again, in
-the modes and with the random generators of the first time; the n-th node made then has saved what
-the n-th node of the graph needs. The graph itself stays the first one, so gradients of gradients,
-closures over parameters and keyword arguments work without special care. What a node has taken is
-released.
+the modes and with the random generators of the first time. The n-th node made then has saved the
+values that the n-th node of the graph needs. The graph itself stays the first one, so gradients of
+gradients, closures over parameters and keyword arguments work without special care. Values that a
+node has taken are released.
 
 Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 """
@@ -56,12 +56,12 @@ def checkpoint(
 ) -> Any:
     """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
-    fn must repeat itself. Random numbers are the same again: those of mg.manual_seed's generator,
-    whatever other threads draw, and those of NumPy's and Python's global generators and of each
-    generator that fn can reach (arguments, closures, globals, modules), which no other thread may
-    use meanwhile. What fn writes elsewhere it writes twice, unless it asks mg.is_recomputing(), as
-    running statistics do. The second run is left, by an exception, as soon as the backward has what
-    it needs (early_stop=False, set_checkpoint_early_stop).
+    fn must repeat itself. Random numbers are the same again. Those of mg.manual_seed's generator do
+    not depend on other threads. NumPy's and Python's global generators and all generators that fn
+    can reach (arguments, closures, globals, modules) must not be used by other threads during the
+    run. Writes of fn elsewhere happen twice, unless it asks mg.is_recomputing(), as running
+    statistics do. The second run is left, by an exception, as soon as the backward has what it
+    needs (early_stop=False, set_checkpoint_early_stop).
 
     Other ops, shapes, dtypes, constants or tracked tensors from outside until then are a
     CheckpointError that names the op, an argument changed in between and what fn overwrites after

@@ -23,8 +23,8 @@ _computing = Lock()
 class Frame:
     """One checkpointed call: how to run it again, and the saved values not taken yet.
 
-    began   when it was made: what has an older number is from outside
-    trace   for each node of the first run, what it did
+    began   when it was made: a node with an older number is from outside
+    trace   for each node of the first run, its call
     kept    what `saving.once` has made in the first run
     saved   for each node of the second run a _Computed, None where taken; None before it
     is_complete  whether the first run has ended. It has not while the function computes a gradient
@@ -76,7 +76,7 @@ class Frame:
             return computed.values_unchanged()
 
     def _run_again(self, last: int | None) -> list:
-        """What the nodes save, up to that of turn `last`; of all where it is None."""
+        """The saved values of the nodes, up to that of turn `last`; of all where it is None."""
         if last is None and not self.is_complete:
             last = len(self.trace) - 1
         collector = Collector(self, last)
@@ -106,7 +106,7 @@ class _Enough(BaseException):
 
 
 class _Computed:
-    """What a node of the second run has saved; that node goes when the run ends."""
+    """The saved values of a node of the second run; that node goes when the run ends."""
 
     __slots__ = ("number", "op", "names", "values")
 
@@ -186,7 +186,7 @@ class Collector(Saver):
         step = frame.trace[turn]
         if frame.compares:
             self._compare(step, turn, node, made, args)
-        # every input, saved or not: what is computed from it would be other values now
+        # every input, saved or not: results of it would have other values now
         names = node.op.arrays * (len(args) if node.op.variadic else 1)
         for name, value in zip(names, args, strict=False):
             for array in versions.arrays_in(value):

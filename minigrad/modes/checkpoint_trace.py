@@ -1,11 +1,11 @@
-"""What the run of a checkpointed function did, and whether the second run does the same.
+"""The trace of a checkpointed function's run, compared with that of its second run.
 
 Of each node are kept: op, form of its result, which tensors from outside it computes with, and
 marks of its values. A constant's mark is its fingerprint, of all its bits: constants are where
-random numbers, counters and changed data come in. What ops have computed from them may differ in
-the last digits (the parallel engine holds BLAS to one thread), so the mark of a computed value is
-a sample of it, which is compared as rounding allows. The values of leaves are not compared:
-like any graph, a checkpoint notices a write through the library, and trusts that there is no other.
+random numbers, counters and changed data come in. Results of ops may differ in the last digits (the
+parallel engine holds BLAS to one thread). So the mark of a computed value is a sample of it,
+compared as rounding allows. The values of leaves are not compared: like any graph, a checkpoint
+notices a write through the library, and trusts that there is no other.
 """
 
 import weakref

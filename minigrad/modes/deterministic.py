@@ -60,9 +60,10 @@ _RAISES = {entry.op: entry for entry in _LISTED if entry.form == "raises"}
 def nondeterministic_ops() -> list[Nondeterministic]:
     """The ops that may not repeat bit for bit, where, why, and what the switch does to them.
 
-    getitem_dx is the gradient of x[index], take_dx of take and embedding, add_along_axis of gather
-    and what scatter_add, index_add and index_put do; bin_sums is bincount and histogram with
-    weights. attention_grads is the gradient of attention, by atomics for 16-bit floats alone.
+    getitem_dx is the gradient of x[index], take_dx of take and embedding. add_along_axis is the
+    gradient of gather, and computes scatter_add, index_add and index_put. bin_sums is bincount and
+    histogram with weights. attention_grads is the gradient of attention, by atomics for 16-bit
+    floats alone.
     """
     return list(_LISTED)
 

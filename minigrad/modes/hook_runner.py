@@ -33,7 +33,7 @@ class HookRunner:
     wanted, needed  as in a BackwardRun: hooks run only where this backward computes a gradient
     deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
     leaf_ready      a hook of this call alone, fn(leaf, gradient); None for none
-    lock            held while a hook runs, so that hooks of a parallel backward run one at a time
+    lock            held while a hook runs: hooks of a parallel backward run one at a time
     """
 
     def __init__(self, work: BackwardRun):
@@ -54,7 +54,7 @@ class HookRunner:
                 g = self.before(vertex, cotangents.pop(vertex, None))
                 if g is not None:
                     cotangents[vertex] = g
-                del g  # so that only `cotangents` holds what has arrived
+                del g  # only `cotangents` may hold the sums
             yield vertex
             if vertex.__class__ is Leaf:
                 self.after(vertex)
@@ -108,7 +108,7 @@ def _run_ready(leaf: Any) -> None:
 
 
 def _run(fn: Callable, *args: Any) -> Any:
-    """Call a user's hook; listeners hear how long it took.
+    """Call a user's hook; listeners get its time.
 
     HookError for its StopIteration, which would end the loop that hooks run in.
     """
@@ -212,7 +212,7 @@ def _all_replaced(values: list, given: Any, where: str) -> list:
 
 
 def _replaced(g: Any, new: Any, where: str) -> Any:
-    """What a hook has returned in place of g, in g's form; g where it returned None."""
+    """The value that a hook has returned for g, in g's form; g where it returned None."""
     if new is None:
         return g
     if g is None:

@@ -1,7 +1,7 @@
 """Hooks: functions that a backward calls at a vertex of the graph (a Node, Port or Leaf).
 
-They are kept at the vertex itself, in a slot that stays unset until the first hook, as the keys of
-a dictionary: in the order in which they came, and each added or removed in the same time however
+They are kept at the vertex itself, in a slot that stays unset until the first hook. They are the
+keys of a dictionary: it keeps their order, and adding or removing one takes the same time however
 many there are. Who runs them takes a list of them first, so a hook may remove itself or add others.
 The order is always the same. At an inner tensor:
 
@@ -177,7 +177,7 @@ def _producer(vertex: Any) -> Any:
 
 
 class TensorHooks:
-    """Base of Tensor: what a tensor offers."""
+    """Base of Tensor: the methods for hooks."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ class MultiGrad:
 def register_multi_grad_hook(tensors: Sequence, fn: Callable, mode: str = "all") -> HookHandle:
     """fn(list of gradients) once for each backward, when those of all the tensors are there.
 
-    None stands for a tensor that the backward does not reach. With mode="any": fn(gradient) for the
+    None means a tensor that the backward does not reach. With mode="any": fn(gradient) for the
     first that comes.
     """
     if mode not in ("all", "any"):

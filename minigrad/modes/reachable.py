@@ -1,10 +1,10 @@
-"""The random generators that a function can reach, so that they can be set back.
+"""The random generators that a function can reach, to reset them.
 
-Looked through are arguments, closures, defaults, bound objects and what they hold, and the globals
-and attributes of modules that the code names, in functions that it calls too. Not looked into are
-the packages whose functions draw from what they are given: NumPy, SciPy, PyTorch, Python's own.
-What stays out of reach is a generator inside an extension written in C, or behind a name that is
-made only as the code runs.
+The search covers arguments, closures, defaults, bound objects and their contents. It also covers
+the globals and attributes of modules that the code names, in functions that it calls too. Not
+looked into are the packages whose functions draw from what they are given: NumPy, SciPy, PyTorch,
+Python's own. It does not find a generator inside an extension written in C, or behind a name made
+only as the code runs.
 """
 
 import random as python
@@ -66,7 +66,7 @@ def _found(roots: tuple) -> Iterator[tuple[Callable, Callable]]:
         x = waiting.popleft()
         if isinstance(x, _PLAIN) or id(x) in seen:
             continue
-        seen[id(x)] = x  # kept, so that no other object gets this number
+        seen[id(x)] = x  # kept: no other object may get this number
         pair = _access(x)
         if pair is None:
             waiting.extend(_parts(x))
@@ -121,7 +121,7 @@ def _parts_of_object(x: Any) -> Iterator[Any]:
         return
     try:
         yield from vars(x).values()
-    except (TypeError, ReferenceError):  # it has none; it stands for something that has gone
+    except (TypeError, ReferenceError):  # it has none; its object has gone
         pass
     for kind in type(x).__mro__:
         for name in _slots(kind):

@@ -91,9 +91,9 @@ def _each_step(generator: Any, mode: Callable) -> Any:
 class no_grad(_RecordingMode):
     """Inside, results do not require gradients and nothing is saved. Also a decorator.
 
-    A decorated generator runs in the mode; what its caller does between steps does not. The mode
-    belongs to the thread, and so to all its asyncio tasks: do not `await` inside the block, or
-    another task runs in the mode, and two blocks that overlap may leave it on after both.
+    A decorated generator runs in the mode; its caller's code between steps does not. The mode
+    belongs to the thread, and so to all its asyncio tasks. Do not `await` inside the block: another
+    task would run in the mode, and two overlapping blocks may leave it on after both.
     """
 
     recording = False

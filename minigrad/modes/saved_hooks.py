@@ -30,10 +30,11 @@ __all__ = [
 
 
 class saved_tensors_hooks(Saver):
-    """with saved_tensors_hooks(pack, unpack): what nodes save inside is kept as pack(tensor).
+    """with saved_tensors_hooks(pack, unpack): arrays that nodes save inside are kept as
+    pack(tensor).
 
     pack(tensor) returns any object; unpack(object) gives back a tensor of the same shape and dtype
-    when a backward needs it, each time it does. Of nested ones the innermost is used. What is saved
+    when a backward needs it, each time it does. Of nested ones the innermost is used. A saved array
     may be a mask or an index too. Half the memory of float32 numbers, the others as they are:
 
         pack=lambda x: (x.dtype, x.astype("float16") if x.dtype == "float32" else x)
@@ -51,7 +52,7 @@ class saved_tensors_hooks(Saver):
         return self
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
-        """Pack the arrays of a node, unless somebody further in has them already."""
+        """Pack the arrays of a node, unless hooks further in have them already."""
         if type(node.saved) is tuple:
             node.saved = _Packed(node, self.pack, self.unpack)
 
@@ -151,9 +152,9 @@ class disable_saved_tensors_hooks:
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     """with allow_mutation_on_saved_tensors(): tensors that nodes need may be changed afterwards.
 
-    What is saved inside is kept as a copy, so the gradients are those of the values at the call,
-    however these are overwritten: `x += 1`, x[i] = v, an optimizer's step, NumPy's memory. The
-    copies take memory until the backward, which may come after the block.
+    Saved arrays inside are kept as copies, so the gradients are those of the values at the call.
+    These may be overwritten in any way: `x += 1`, x[i] = v, an optimizer's step, NumPy's memory.
+    The copies take memory until the backward, which may come after the block.
     """
 
     def __init__(self) -> None:
@@ -164,7 +165,7 @@ class save_on_cpu(saved_tensors_hooks):
     """with save_on_cpu(): arrays on a GPU that nodes save are kept on the host.
 
     They are copied back when a backward needs them. pin_memory=True keeps them in page-locked
-    memory, to and from which copies are faster. What is on the host stays as it is.
+    memory, to and from which copies are faster. Arrays on the host stay as they are.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
@@ -199,7 +200,7 @@ class save_on_disk(saved_tensors_hooks):
 
 
 class _File:
-    """An array in a file of its own, which goes when this object goes."""
+    """An array in its file, which is deleted with this object."""
 
     def __init__(self, array: np.ndarray, directory: Any):
         self.shape, self.dtype = array.shape, array.dtype

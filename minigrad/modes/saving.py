@@ -70,7 +70,7 @@ class Saver:
 def is_recomputing() -> bool:
     """Whether a checkpoint runs its function again, for a backward.
 
-    What a layer writes elsewhere (running statistics, a count of batches) it has written then:
+    A layer's writes elsewhere (running statistics, a count of batches) have happened then:
 
         if self.training and not mg.is_recomputing():
             self.seen += len(x)

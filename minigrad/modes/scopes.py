@@ -1,4 +1,4 @@
-"""Named parts of a program and spans of time, as listeners hear of them."""
+"""Named parts of a program and spans of time, for listeners."""
 
 import functools
 from collections.abc import Callable

@@ -39,7 +39,7 @@ _next_id = itertools.count(1).__next__
 
 
 class Session:
-    """Groups leaves by weak reference, so that they are freed when nothing else holds them.
+    """Groups leaves by weak reference: they are freed when nothing else holds them.
 
     device   where `tensor` puts its data, and where every member must be
     id       a number that no other session of the process has
@@ -265,7 +265,7 @@ def _is_known(vertex: Any) -> bool:
 
 
 def _known(vertex: Any) -> weakref.ref | None:
-    """What is remembered of a node; of a leaf, what its tensor says while that is alive."""
+    """The record of a node; for a leaf, its tensor's text while that is alive."""
     tensor = vertex.tensor() if vertex.__class__ is Leaf else None
     owner = _owners.get(id(tensor)) if tensor is not None else None
     return _of_nodes.get(vertex) if owner is None else owner[1]

@@ -35,7 +35,7 @@ _BY_INDEX = {"getitem": "read", "setitem": "write"}
 
 def enter(op: Any, args: tuple, params: dict) -> tuple:
     """How a call runs: (its result if a transform has run it, args, forward, class of the result,
-    whether it is recorded, whether listeners, Savers or tapes are told of it).
+    whether it is recorded, whether listeners, Savers or tapes get it).
     """
     state = modes.state
     here = state.__dict__  # of this thread: a dict is read in half the time of a thread-local
@@ -83,8 +83,8 @@ def tell_forward(
     """Inform the listeners of a call; inside transforms only of the level that computes on arrays.
 
     Then offer what the node saved to the Savers (saved-tensor hooks, checkpoints), and the call to
-    the tapes that record. Returns y, with arrays instead of NumPy scalars, so that a tape can
-    identify each output by its array.
+    the tapes that record. Returns y, with arrays instead of NumPy scalars: a tape identifies each
+    output by its array.
     """
     state = modes.state
     if state.muted:

@@ -1,4 +1,4 @@
-"""What the last backward with engine="parallel" did, in figures: mg.engine.last_report()."""
+"""The last backward with engine="parallel" in figures: mg.engine.last_report()."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -190,8 +190,8 @@ class Scheduler:
     def _large_first(self) -> bool:
         """Whether to run a large vertex before small ones, because a thread is still asleep.
 
-        Rules of small vertices ask for the interpreter lock again before a woken thread has got it,
-        and may keep that thread out until all of them are done; a large rule leaves it the time.
+        Rules of small vertices ask for the interpreter lock again before a woken thread has got it.
+        They may keep that thread out until all of them are done; a large rule leaves it the time.
         """
         if not self.idle and len(self.lanes) == self.workers:
             return False
@@ -247,7 +247,7 @@ class Scheduler:
                     self.changed.notify(more)
 
     def _sent_by(self, i: int) -> Any:
-        """What a vertex sends to its parents, in their order, as backward.run; () for nothing."""
+        """A vertex's contributions to its parents, in order, as backward.run; () for nothing."""
         work = self.work
         vertex = work.order[i]
         kind = vertex.__class__
@@ -295,7 +295,7 @@ class Scheduler:
             else:
                 self._add(parent, parts)
                 complete.append(parent)
-        sent = parts = None  # so that only the sums refer to it, and may add in place
+        sent = parts = None  # only the sums then refer to it, and may add in place
         if shared:
             self._sum(shared, complete, lane)
         lane.sums += perf_counter_ns() - began

@@ -1,23 +1,23 @@
-"""The parallel backward on a GPU: each thread puts its work into a stream of its own.
+"""The parallel backward on a GPU: each thread puts its work into another stream.
 
-A stream is a queue of the device: what lies in one runs in order, what lies in two may run at once.
+A stream is a queue of the device: work in one runs in order, work in two may run at once.
 The thread that called backward keeps its current stream, the home stream; each helper borrows one.
 Four rules make the result the serial engine's:
 
 1. Before a thread uses what another has made, its stream waits for the mark (an event) that the
    other left behind its work. The host waits for nothing. A stream begins by waiting for home.
-2. At the end home waits for all streams. Only then the gradients are handed over (`on_gradient`),
-   in the serial order and from the calling thread: what a user holds belongs to home, as usual.
+2. At the end home waits for all streams. Only then the gradients are delivered (`on_gradient`), in
+   the serial order and from the calling thread. A user's arrays belong to home, as usual.
 3. CuPy's pool gives a freed block to the next array of the stream in which it was allocated, though
-   another stream may still read it. So what a vertex uses is kept until the device has passed the
-   mark behind that vertex; for at most BEHIND vertices a thread, then the host waits for the
+   another stream may still read it. So the arrays of a vertex are kept until the device has passed
+   the mark behind that vertex. A thread keeps at most BEHIND vertices; then the host waits for the
    oldest.
 4. A borrowed stream belongs to one calling thread and its home for good. When that thread has used
    and freed a gradient, the next backward that may get its memory waits for home, and so for that.
 
-All threads use home alone, whose order is enough, in backwards with hooks and with recomputed or
-packed saved values, since the graph does not show which arrays those touch; and while the stream is
-being captured.
+In some backwards all threads use home alone, whose order is enough. These are backwards with hooks
+or with recomputed or packed saved values, since the graph does not show which arrays those touch.
+The same holds while the stream is being captured.
 """
 
 import sys
@@ -50,7 +50,7 @@ def scheduler_for(work: BackwardRun, workers: int) -> type[Scheduler]:
 
 
 def usable(work: BackwardRun) -> bool:
-    """Whether the threads of this backward may use streams of their own."""
+    """Whether the threads of this backward may use separate streams."""
     cupy = sys.modules.get("cupy")
     if cupy is None or work.hooks is not None:
         return False
@@ -81,7 +81,7 @@ class _Home:
     """A stream that a thread calls backward from, and the streams that its helpers borrow."""
 
     def __init__(self, stream: Any):
-        self.stream = stream  # kept, so that no other stream can get its address
+        self.stream = stream  # kept: no other stream may get its address
         self.free: list[tuple[int, Any]] = []  # (the thread that had it last, stream)
         self._lock = Lock()
 
@@ -123,9 +123,9 @@ def _settle(key: tuple, stream: Any) -> _Home:
     """A home for a thread that has none in this stream: a dead thread's in the same stream, if any.
 
     That keeps rule 4: all that the dead thread has given to the stream is there, so what waits for
-    the stream waits for it. Dead threads' homes in other streams are forgotten once nobody can
-    give such a stream work any more and it has done its own: nothing then uses memory of theirs.
-    Under the lock.
+    the stream waits for it. Dead threads' homes in other streams are forgotten once no thread can
+    give such a stream work any more and it has finished. Nothing then uses memory of theirs. Under
+    the lock.
     """
     alive = sys._current_frames()
     for other in [other for other in _homes if other[2] not in alive]:
@@ -220,7 +220,7 @@ def measured(work: BackwardRun, workers: int, parallel: Callable[[Report], None]
 
 
 class StreamScheduler(Scheduler):
-    """A Scheduler whose threads have streams of their own; see the module for the rules.
+    """A Scheduler whose threads have separate streams; see the module for the rules.
 
     arrived   for each vertex the marks to wait for before what has arrived there is used
     reached   gradients that are complete: (vertex, total), handed over at the end
@@ -278,7 +278,7 @@ class StreamScheduler(Scheduler):
             mark = self.cupy.cuda.Event(disable_timing=True)
             mark.record(seat.stream)
             home.stream.wait_event(mark)
-        if self.inside:  # a second Ctrl-C left helpers at work: what they use stays theirs
+        if self.inside:  # a second Ctrl-C left helpers at work: their arrays stay theirs
             return
         for seat in self.seats.values():
             seat.held.clear()
@@ -331,10 +331,11 @@ class StreamScheduler(Scheduler):
 
 
 def _memory(value: Any) -> list:
-    """What keeps the memory of an array, or of those in a list or in a port's (port, array).
+    """The object that keeps the memory of an array, or of those in a list or in a port's (port,
+    array).
 
-    Not the arrays themselves: a gradient that nobody else holds is handed out without a copy, and
-    a further reference would look like somebody.
+    Not the arrays themselves: a gradient without another reference is returned without a copy, and
+    a further reference would look like a user's.
     """
     if isinstance(value, list | tuple):
         return [block for part in value for block in _memory(part)]

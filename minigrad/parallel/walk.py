@@ -1,29 +1,29 @@
 """The parallel backward: vertices that do not depend on each other run at once, in several threads.
 
 It gives the bits of the serial engine, whichever thread does what and when. Each vertex counts its
-consumers, and each consumer has its turn among them in the serial order. What consumers send is
-added in that order, each part as soon as all before it have arrived (`scheduler.Sum`); after the
-last turn the vertex is ready. Ready vertices wait in a heap, the one with the longest path of work
-still ahead first. A vertex with too little work to be worth handing over is run by the thread that
-made it ready, so chains of small nodes stay together. While a thread is still waking up, a large
-vertex goes before small ones: it releases the interpreter lock for long enough.
+consumers, and each consumer has its turn among them in the serial order. Contributions are added in
+that order, each as soon as all before it have arrived (`scheduler.Sum`). After the last turn the
+vertex is ready. Ready vertices wait in a heap, the one with the longest path of work still ahead
+first. If a vertex has too little work to be worth a transfer, the thread that made it ready runs
+it: chains of small nodes stay together. While a thread is still waking up, a large vertex goes
+before small ones: it releases the interpreter lock for long enough.
 
 What may not happen:
-- a hang: a vertex counts as done in a `finally`, whatever its rules did; all state changes under
-  one lock, and a waiting thread is also woken by the end and by errors. The calling thread could do
-  everything alone (backends/pool.py), so no vertex waits for a thread to be free.
-- an error lost or changed: after an error nothing new begins. Of the vertices that failed, the
-  error of the first in serial order is raised unchanged; the others are in its notes and
-  `also_raised`.
+- a hang: a vertex counts as done in a `finally`, also after an error. All state changes under one
+  lock, and the end and errors also wake a waiting thread. The calling thread could do everything
+  alone (backends/pool.py), so no vertex waits for a thread to be free.
+- an error lost or changed: after an error nothing new begins. The error of the first failed vertex
+  in serial order is raised unchanged; the others are in its notes and `also_raised`.
 - half a gradient: `on_gradient` is called once for each leaf, with the total. Leaves that were
   complete before an error keep their new value, the others their old.
 
 Hooks run one at a time: at one vertex in their order, and a consumer's before its producers'. After
 Ctrl-C in the calling thread nothing new begins, and rules that are running finish.
 
-BLAS uses one thread meanwhile, so the bits are those of the serial engine at one BLAS thread. With
-create_graph, inside another parallel backward (in a hook) and in transforms the serial engine runs.
-A second backward over the same nodes from a hook is refused unless both retain the graph.
+BLAS uses one thread during the backward, so the bits are those of the serial engine at one BLAS
+thread. With create_graph, inside another parallel backward (in a hook) and in transforms the serial
+engine runs. A second backward over the same nodes from a hook is refused unless both retain the
+graph.
 """
 
 import os

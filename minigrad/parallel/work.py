@@ -1,9 +1,9 @@
 """Cost estimates of a backward, and the decision whether several threads would make it faster.
 
-The cost of a node, in microseconds, is the smallest time that its rules took in an earlier backward
-with the same op and shapes; before there is one, a guess from its shapes. The costs of all nodes
-give the work T1 (their sum), the span T∞ (the longest path) and a forecast of the time with p
-threads. A graph seen before is judged by the measured times of both engines (`Trial`).
+The cost of a node, in microseconds, is the smallest time of its rules in an earlier backward with
+the same op and shapes. Before there is one, it is a guess from its shapes. The costs of all nodes
+give the work T1 (their sum) and the span T∞ (the longest path). They also give a forecast of the
+time with p threads. A graph seen before is judged by the measured times of both engines (`Trial`).
 """
 
 from collections import deque

@@ -1,11 +1,11 @@
 """Elementwise calls of a program on large arrays: runs of them, made together block by block.
 
 A ufunc after the other, each over the whole of a large array, brings every array from memory and
-back at every call. Here all calls of a run are made on one block, then on the next, so that what a
-call hands to the next is still in the cache; values that only the run reads have no memory beyond a
-block. Blocks are shared by all threads. No bit changes: a ufunc computes each element by itself.
-But for the sign of a NaN made of two NaNs of both signs, which NumPy's loops take from the one or
-the other by where in the array it stands: it may be another in blocks.
+back at every call. Here all calls of a run are made on one block, then on the next: a result is
+still in the cache for the next call. Values that only the run reads have no memory beyond a block.
+Blocks are shared by all threads. No bit changes: a ufunc computes each element by itself. One
+exception is the sign of a NaN made of two NaNs of both signs. NumPy's loops take it from either by
+its position in the array, so it may differ in blocks.
 
 A block is a few rows of arrays seen as matrices of n rows. Smaller arguments are broadcast: a row
 (a bias), a column (the mean of each row) or a number. Where a run has arrays of one shape alone,
@@ -44,7 +44,7 @@ class Form(NamedTuple):
 
     order    the axes of the largest ones as they follow in memory
     shape    these arrays' shape, in that order
-    splits   where the axes can be split into those of rows and those within a row, so that each
+    splits   where the axes can be split into those of rows and those within a row: each
              smaller argument has axes on one side only; None: there are no smaller arguments
     """
 
@@ -117,8 +117,8 @@ def _form(step: Step, trace: Trace) -> Form | None:
 
 
 def _form_beside(form: Form, y: Any, x: Any, fixed: bool) -> Form | None:
-    """The form of a call that gives y, as `form` says, and takes x; None where x is neither as
-    large and as ordered as y nor, broadcast, a row, a column or a number.
+    """The form of a call that gives y, as `form` says, and takes x. None where x neither has y's
+    size and order nor is, broadcast, a row, a column or a number.
     """
     if x.size == 1:
         return form

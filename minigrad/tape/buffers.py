@@ -1,9 +1,9 @@
 """Memory for a list of traced calls, and running it.
 
-A ufunc writes into a buffer allocated beforehand; a buffer is reused as soon as no later step reads
-its value, or a view of it. On large arrays ufuncs go block by block (blocks.py). Views are
-made once. Any other call makes a new array, which is dropped after its last reader. Buffers come
-from the array module of the array they replace, so a program on a GPU runs in fixed GPU memory.
+A ufunc writes into a buffer allocated beforehand. A buffer is reused as soon as no later step reads
+its value, or a view of it. On large arrays ufuncs go block by block (blocks.py). Views are made
+once. Any other call makes a new array, which is dropped after its last reader. Buffers come from
+the array module of the array they replace, so a program on a GPU runs in fixed GPU memory.
 """
 
 from collections import defaultdict
@@ -99,7 +99,7 @@ class Runner:
         return last
 
     def _place_constants(self, inputs: dict[int, int]) -> None:
-        """What is there before the first step: inputs, leaves, constants."""
+        """The values before the first step: inputs, leaves, constants."""
         made = {y for step in self.steps for y in step.outputs}
         for value, array in enumerate(self.trace.arrays):
             if value not in made and self.trace.fixed[value]:
@@ -116,7 +116,7 @@ class Runner:
 
     def _place_results(self, inner: set[int]) -> None:
         """Buffers for the results of ufuncs, but for the inner values of runs; and all views."""
-        free: dict[tuple, list] = defaultdict(list)  # form -> buffers that nobody uses now
+        free: dict[tuple, list] = defaultdict(list)  # form -> buffers that are free now
         ending = self._ending()
         buffers = {}
         for i, step in enumerate(self.steps):
@@ -142,7 +142,7 @@ class Runner:
         return ending
 
     def _built(self, runs: dict[int, Run], inner: set[int]) -> list[Callable[[], Any]]:
-        """What is called: each step but for views, and the steps of a run of blocks as one."""
+        """The calls: each step but for views, and the steps of a run of blocks as one."""
         ending, calls = self._ending(), []
         for i, step in enumerate(self.steps):
             positions = runs[i].positions if i in runs else [i]
@@ -185,7 +185,7 @@ class Runner:
         return _one(step, made, cells, self.trace, dying)
 
     def _handed_out(self, copy: bool) -> list[Callable]:
-        """How each end reaches the user: as it is where nobody else can see it, else a copy."""
+        """How each end reaches the user: as it is if nothing else refers to it, else as a copy."""
         ways, seen = [], set()
         for end in self.ends:
             owners = self.trace.owners[end]

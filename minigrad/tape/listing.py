@@ -23,7 +23,7 @@ def shape_text(x: Any) -> str:
 
 
 def forward_text(tape: Record, limit: int) -> str:
-    """The tape, entry by entry; what comes from outside is declared before its first use."""
+    """The tape, entry by entry; values from outside are declared before their first use."""
     lines, declared = [f"tape of {len(tape):,} ops"], set()
     for i in _shown(len(tape), limit):
         if i is None:
@@ -60,7 +60,7 @@ def _shown(count: int, limit: int) -> Iterator[int | None]:
 
 
 def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) -> str:
-    """What a backward from these tensors computes, in the order in which it does."""
+    """The steps of a backward from these tensors, in their order."""
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     order = tape.order({root.node: None for root in roots})
     arrived: set[str] = set()
@@ -114,7 +114,7 @@ def _steps(tape: Record, vertex: Any, arrived: set[str]) -> list[str]:
 
 
 def _names(entry: Entry, g: str) -> Callable[[str], str]:
-    """What a rule's parameter is called in the listing of this entry."""
+    """The name of a rule's parameter in the listing of this entry."""
     op, inputs = entry.op, entry.inputs
     ys = entry.outputs
     known = {"g": g, "y": repr(ys[0]) if len(ys) == 1 else f"({', '.join(map(repr, ys))})"}

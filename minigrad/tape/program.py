@@ -37,14 +37,14 @@ class Program:
     """A recorded computation as a function of arrays: `value, gradients = program(x, w)`.
 
     It takes one array (or tensor) for each of the `inputs` of tape.compile, of the recorded shape
-    and dtype, and returns arrays: the value of the output (a tuple of several), or with `wrt` the
-    pair (value, gradients), in the form in which `outputs` and `wrt` were given. They have the
-    bits of the eager run on these inputs, if these lie in memory as the recorded ones did.
+    and dtype. It returns arrays: the value of the output (a tuple of several), or with `wrt` the
+    pair (value, gradients). They have the form in which `outputs` and `wrt` were given. They have
+    the bits of the eager run on these inputs, if these lie in memory as the recorded ones did.
 
-    What Python did between the ops is not on the tape: the branch that was taken is taken again,
-    and numbers read from tensors stay as they were. Other leaves and constants are used with what
-    is in their memory at the time of the call. Random ops draw anew. Calls from several threads
-    run one after the other.
+    The tape does not have Python's steps between the ops: the branch that was taken is taken again,
+    and numbers read from tensors stay the same. Other leaves and constants are used with what is in
+    their memory at the time of the call. Random ops draw anew. Calls from several threads run one
+    after the other.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Program:
         return f"<Program of {len(self):,} calls, {self.nbytes:,} bytes of buffers>"
 
     def listing(self, limit: int = 60) -> str:
-        """Its calls, one a line; `b3` is a buffer, `t7` a new array, `i0` an input, and `s5` is
-        there for a block at a time only.
+        """Its calls, one a line. In them `b3` is a buffer, `t7` a new array, `i0` an input, and
+        `s5` exists for a block at a time only.
         """
         return self._runner.listing(limit)
 
@@ -267,13 +267,13 @@ class Compiler:
         return self.follow(run, [g, *saved], entry, True, lambda gs, xs: _require_computed(xs, gs))
 
     def _operands(self, entry: Entry) -> list:
-        """The call's operands as an eager call has them: weak scalars cast beside 16-bit floats."""
+        """The call's operands as an eager call has them: weak scalars cast for 16-bit floats."""
         args = [self.argument(x) for x in entry.inputs]
         real = weak_scalars([x.array if type(x) is Traced else x for x in args])
         return [x if type(x) is Traced else y for x, y in zip(args, real, strict=True)]
 
     def _saved(self, entry: Entry, plan: Any) -> tuple:
-        """What an eager call would have saved, as traced arrays."""
+        """The values that an eager call would have saved, as traced arrays."""
         arrays = self._operands(entry)
         ys = tuple([self.known[value] for value in entry.outputs])
         arrays.append(ys if entry.op.outputs else ys[0])
@@ -285,7 +285,7 @@ class Compiler:
 
 def _require_computed(values: list, wanted: Any) -> None:
     """Untraceable where one of the wanted arrays is not made from traced ones, such as a table that
-    the op keeps: then the call is a step as a whole."""
+    the op keeps. Then the call is a step as a whole."""
     if any(True for _ in parts_of(values, Traced)) and any(
         True for _ in parts_of(wanted, np.ndarray)
     ):
@@ -309,7 +309,7 @@ def _needed(tape: Record, roots: list) -> tuple[list[Entry], list[Outside]]:
     asked = {tape.find(root) for root in roots}
     entries = []
     for entry in reversed(list(tape)):
-        draws = "generator" in entry.op.defaults  # kept, so that later draws are the eager run's
+        draws = "generator" in entry.op.defaults  # kept: later draws are then the eager run's
         if draws or any(value in asked for value in entry.outputs):
             entries.append(entry)
             asked.update(x for x in entry.inputs if isinstance(x, Value | Outside))

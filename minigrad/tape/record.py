@@ -1,8 +1,8 @@
 """The data of a tape: calls in the order in which they ran, their inputs and results.
 
-A `Record` keeps the ops that its thread runs, recognises each array by its node or its identity,
-and gives the order in which a backward visits what was recorded. tape.py adds what users call, as
-`Tape`: listings, a backward and programs.
+A `Record` keeps the ops that its thread runs, and recognises each array by its node or its
+identity. It gives the order in which a backward visits the entries. In tape.py `Tape` adds the
+methods for users: listings, a backward and programs.
 """
 
 import weakref
@@ -209,7 +209,7 @@ class Record(metaclass=CalledFirst):
         return outside
 
     def value_of(self, vertex: Any) -> Value | None:
-        """The value that a node or port stands for; None where this tape has not recorded it."""
+        """The value of a node or port; None where this tape has not recorded it."""
         if vertex.__class__ is Port:
             values = self._of_node.get(vertex.parents[0])
             return None if values is None else values[vertex.index]
@@ -260,7 +260,7 @@ class Record(metaclass=CalledFirst):
     def order(self, seeds: dict) -> list:
         """The vertices that gradients from the seeds reach, as backward.run takes them.
 
-        One pass over the list from its end: an entry takes part if its node is a seed, or a parent
+        One pass over the list from its end. An entry takes part if its node is a seed, or a parent
         of a later entry that takes part.
         """
         asked = dict.fromkeys(sorted(seeds, key=lambda vertex: vertex.number))

@@ -36,12 +36,12 @@ _lock = Lock()
 class Tape(Record):
     """Records the ops that this thread runs inside `with`, also those without a gradient.
 
-    A tape is a sequence of entries: len(tape), tape[3].op, for entry in tape. It keeps the graph of
-    what it has recorded until it is dropped or cleared; tensors that no op made (from mg.rand,
-    x.grad, x.numpy()) are constants to it. Entering it again goes on recording.
+    A tape is a sequence of entries: len(tape), tape[3].op, for entry in tape. It keeps the recorded
+    graph until it is dropped or cleared. Tensors that no op made (from mg.rand, x.grad, x.numpy())
+    are constants to it. Entering it again goes on recording.
 
-    Since it keeps nodes alive whose results were dropped, changing an array in place that such a
-    node has saved (print((y * y).sum()); y += 1) is an InPlaceError here, but not without a tape.
+    It keeps nodes alive whose results were dropped. Changing an array in place that such a node has
+    saved (print((y * y).sum()); y += 1) is therefore an InPlaceError here, but not without a tape.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Tracing: which NumPy calls an op's forward, or a rule, makes on its arrays.
 
 A `Traced` holds an array and takes its place. NumPy code computes with it as with the array, and
-every call is recorded as a `Step`. What cannot be recorded that way (a branch on a value, a write
-in place, a random draw, an array that is not an argument) raises Untraceable; then the whole
-function becomes one step, called as it is. Either way the steps do what the original did.
+every call is recorded as a `Step`. Some code cannot be recorded that way: a branch on a value, a
+write in place, a random draw, an array that is not an argument. It raises Untraceable, and the
+whole function becomes one step, called as it is. Either way the steps do what the original did.
 """
 
 import operator
@@ -19,17 +19,17 @@ from ..expressions.blocks import Ref
 
 
 class Untraceable(Exception):
-    """The code did something that a list of array calls cannot stand for."""
+    """The code did something that a list of array calls cannot represent."""
 
 
 class Step:
     """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its own.
 
     kind     "ufunc": may write into a buffer; "view": a view of its one argument, valid in every
-             run; "call": anything else. An output None stands for a None in the result.
+             run; "call": anything else. An output None means a None in the result.
     several  the result is a sequence
-    draws    it may draw random numbers, so it runs even if nobody reads its result
-    fused    the steps that it stands for, if it is several in one
+    draws    it may draw random numbers, so it runs even if its result is not used
+    fused    the steps that it represents, if it is several in one
     """
 
     __slots__ = ("kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws", "fused")
@@ -208,7 +208,7 @@ def parts_of(value: Any, kind: type) -> Iterator[Any]:
 
 
 def flat(result: Any) -> Iterator[Any]:
-    """What a call returned, without the tuples and lists around it."""
+    """The results of a call, without the tuples and lists around them."""
     if isinstance(result, tuple | list):
         for part in result:
             yield from flat(part)
@@ -273,7 +273,7 @@ class Traced:
         self.array = array
 
     @property
-    def __class__(self) -> type:  # so that isinstance(x, np.ndarray) says what it says of the array
+    def __class__(self) -> type:  # isinstance(x, np.ndarray) is then true, as of the array
         return np.ndarray if isinstance(self.array, np.generic) else type(self.array)
 
     def __getattr__(self, name: str) -> Any:
@@ -375,7 +375,7 @@ def _operator(fn: Callable, ufunc: np.ufunc, reflected: bool = False) -> Callabl
         args = (*others, self) if reflected else (self, *others)
         if isinstance(self.array, np.generic) or any(
             type(x) is Traced and isinstance(x.array, np.generic) for x in others
-        ):  # NumPy's scalars have arithmetic of their own, whose last bit may differ
+        ):  # the arithmetic of NumPy's scalars may differ in the last bit
             return self.trace.call("call", fn, args, {}, ufunc.__name__)
         return self.__array_ufunc__(ufunc, "__call__", *args)
 
