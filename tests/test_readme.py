@@ -58,7 +58,7 @@ def test_the_figures_are_those_of_the_source():
     assert len(layers.READING) == 11 and "eleven files" in README
     assert layers.BUDGETS["engine"] == 1500 and "under 1,500 lines of code" in README
     assert f"[{len(CHECKS)} checks]" in README
-    assert len(list((ROOT / "tutorials").glob("[0-9]*.py"))) == 16 and "Sixteen" in README
+    assert len(list((ROOT / "tutorials").glob("[0-9]*.py"))) == 17 and "Seventeen" in README
 
 
 def test_the_table_of_extras_names_each_extra():
