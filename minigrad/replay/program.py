@@ -150,6 +150,7 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
     program.fused = [[part.name for part in step.fused] for step in steps if step.fused]
     if program.fused:
         program.runner = Runner(compiler.trace, inputs, ends, True, steps)
+    compiler.trace.forget()
     program.size = len(program.runner)
     if any(device_of(array) != "cpu" for array in arrays):
         _capture(program, [x for call in run.calls if call.writes for x in arrays_in(call.params)])

@@ -101,9 +101,10 @@ class Runner:
     def _place_constants(self, inputs: dict[int, int]) -> None:
         """The values before the first step: inputs, leaves, constants."""
         made = {y for step in self.steps for y in step.outputs}
-        for value, array in enumerate(self.trace.arrays):
-            if value not in made and self.trace.fixed[value]:
-                self.cells[value] = array
+        read = {value for step in self.steps for value in step.reads()}
+        for value in sorted((read | {*self.ends}) - made):
+            if self.trace.fixed[value]:
+                self.cells[value] = self.trace.arrays[value]
                 self.names[value] = f"i{inputs[value]}" if value in inputs else f"c{value}"
 
     def _make_anew(self, runs: dict[int, Run]) -> None:
@@ -317,7 +318,7 @@ def _one(
     def call() -> None:
         result = made()
         if result.shape != shape or result.dtype is not dtype and result.dtype != dtype:
-            _differs(step, result, like)
+            _differs(step, result, shape, dtype)
         cells[y] = result
         for value in dying:
             cells[value] = None
@@ -333,14 +334,15 @@ def _several(
     step: Step, made: Callable, cells: list, trace: Trace, dying: list[int]
 ) -> Callable[[], None]:
     """A call that returns a sequence of new arrays."""
-    outputs = [(i, y, trace.arrays[y]) for i, y in enumerate(step.outputs) if y is not None]
+    forms = [(trace.arrays[y].shape, trace.arrays[y].dtype) for y in step.outputs if y is not None]
+    ys = [(i, y) for i, y in enumerate(step.outputs) if y is not None]
 
     def call() -> None:
         results = list(flat(made()))
-        for i, y, like in outputs:
+        for (i, y), (shape, dtype) in zip(ys, forms, strict=True):
             result = results[i]
-            if getattr(result, "shape", None) != like.shape or result.dtype != like.dtype:
-                _differs(step, result, like)
+            if getattr(result, "shape", None) != shape or result.dtype != dtype:
+                _differs(step, result, shape, dtype)
             cells[y] = result
         for value in dying:
             cells[value] = None
@@ -348,9 +350,9 @@ def _several(
     return call
 
 
-def _differs(step: Step, result: Any, like: Any) -> None:
+def _differs(step: Step, result: Any, shape: tuple, dtype: Any) -> None:
     raise TapeError(
-        f"{step.name} gave {describe(result)} in this replay and {describe(like)} when it was "
+        f"{step.name} gave {describe(result)} in this replay and {dtype} {shape} when it was "
         "recorded: its shape depends on values, which a program cannot follow",
-        op=step.name, **about(like, result),
+        op=step.name, **about(result),
     )  # fmt: skip

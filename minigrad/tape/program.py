@@ -130,6 +130,7 @@ def compile_program(
         return value if wrt is None else (value, gs[0] if one_wrt else gs)
 
     runner = Runner(compiler.trace, [compiler.known.get(x) for x in given], ends, copy)
+    compiler.trace.forget()
     leaves = [x for x in compiler.known if isinstance(x, Outside) and x not in given]
     return Program(runner, given, leaves, form)
 
@@ -177,12 +178,12 @@ class Compiler:
         """The steps of one recorded call."""
         op = entry.op
         args = self._operands(entry)
-        names = list(entry.params)
+        names, count = list(entry.params), len(args)
         function = op.forward
 
         def run(*values: Any) -> Any:
-            params = values[len(args) :]
-            return function(*values[: len(args)], **dict(zip(names, params, strict=True)))
+            params = dict(zip(names, values[count:], strict=True))
+            return function(*values[:count], **params)
 
         def check(y: Any, values: list) -> None:
             _require_computed(values, y[0] if op.residuals else y)

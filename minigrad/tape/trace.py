@@ -74,6 +74,11 @@ class Trace:
         self.owners.append(frozenset([number]) if owners is None else owners)
         return Traced(self, number, array)
 
+    def forget(self) -> None:
+        """Drop the arrays of this run: a program has memory of its own, and needs these no more."""
+        self.arrays = [None] * len(self.arrays)
+        self.constants = {}
+
     def follow(
         self,
         fn: Callable,

@@ -1,6 +1,8 @@
 """mg.compile: the same numbers as without it, replayed where a program can stand for the ops."""
 
+import gc
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -558,3 +560,28 @@ def test_the_log_says_what_is_recorded_and_why_not(monkeypatch, capsys):
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="takes a function or a module"):
         mg.compile(3)
+
+
+def test_a_program_keeps_no_array_of_its_recording():
+    x = mg.tensor(np.ones((200, 200)), requires_grad=True)
+
+    @mg.compile
+    def step():
+        x.grad = None
+        y = x
+        for _ in range(20):
+            y = mg.tanh(y) * x
+        y.sum().backward()
+
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(3):
+            step()
+        gc.collect()
+        kept = (tracemalloc.get_traced_memory()[0] - before) / x.nbytes
+    finally:
+        tracemalloc.stop()
+    (program,) = next(iter(step.stores.values())).segments[0]
+    own = program.runner.nbytes / x.nbytes
+    assert kept < own + 4  # its buffers and the gradient; the recording made over a hundred
