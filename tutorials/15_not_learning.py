@@ -279,8 +279,9 @@ assert losses[-1] > 2.2
 
 # %% [markdown]
 # The symptom resembles the last one: $\log 10$ again. But no unit of a sigmoid is ever dead. So
-# look at the gradients. A recorded backward keeps a **histogram of every `.grad`**. The page shows
-# it when you click on a parameter (here, if you run the notebook or open it in Jupyter):
+# look at the gradients. A recorded backward keeps a **histogram of every `.grad`**. In Jupyter the
+# viewer's page stands below. Search for `0.weight`, or press *Open* and click on a weight: the
+# panel shows the histograms of its values and of its gradient.
 
 # %%
 x, digits = next(batches(1.0))
@@ -295,7 +296,7 @@ def recorded(model):
 
 
 before = recorded(eight_layers(nn.Sigmoid))
-page = minigrad_viz.show(before, "eight layers with sigmoids: click on a weight", height=420)
+page = minigrad_viz.show(before, "eight layers with sigmoids", height=580)
 display(page, include={"text/html", "text/plain"})
 
 # %% [markdown]
