@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 7 · The profiler: find and fix a slow training step
 #
-# `slow.py`, beside this notebook, trains a small network and has five faults. It gives right
-# numbers, and it is much slower and larger than it has to be. We look at it with the profiler's
-# tools, one after the other, repair what each of them shows, and measure after each repair.
+# Here is a program as one writes it on a first afternoon: it tells handwritten digits apart, its
+# numbers are right, and it is several times slower and larger than it has to be. We let the
+# profiler write a report, repair what the report names, and measure after each repair.
 #
 # The rule of the game: **measure, change one thing, measure again.** Nothing is repaired because it
 # looks slow.
@@ -22,28 +22,23 @@ import os
 # The matrices here are small: threads inside one product would wait for each other, not work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import difflib
 import inspect
-import re
 import statistics
-import sys
 import tempfile
-import types
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
 import numpy as np
-import slow
+from exercises import exercise
 from IPython.display import SVG, display
 from minigrad_profiler import report_advice
 from minigrad_profiler.memory import story
-from minigrad_profiler.report import report_of
+from minigrad_profiler.report import report_of, write_report
 from minigrad_profiler.roofline import roofline
 
 import minigrad as mg
+from minigrad import data, optim
 from minigrad.instrument import cells
-from minigrad.instrument.profile import recording_cost
 
 mg.show_versions()
 folder = tempfile.TemporaryDirectory()
@@ -51,143 +46,132 @@ folder = tempfile.TemporaryDirectory()
 # %% [markdown]
 # ## The patient
 #
-# The script fits distances of points from the origin. `Bumps` measures how near each point is to
-# each of many centres; `penalty` keeps a weight small. Its comments give the faults away, so they
-# are left out here; try to find all five in the text before you read on.
+# The model keeps 192 images as *centres*. A new image is described by how near it is to each
+# centre, and a matrix turns the 192 numbers into scores for the ten digits. Both are trained. Each
+# batch gets a little noise, so that the model does not learn single pixels by heart.
+#
+# The program has four faults. Try to find them before you read on.
 
 # %%
-source = Path(slow.__file__).read_text(encoding="utf-8")
+images, labels = data.load_digits().arrays
+images = images.reshape(-1, 64)  # float32, from 0 to 1
+ROWS, CENTRES = 128, 192
 
 
-def without_comments(text):
-    lines = [line for line in text.splitlines() if not line.strip().startswith("#")]
-    return "\n".join(lines)
+def noisy_batch(step):
+    """128 images with noise, and their labels."""
+    rows = np.arange(step * ROWS, (step + 1) * ROWS) % len(images)
+    noise = 0.05 * np.random.default_rng(step).normal(size=(ROWS, 64))
+    return mg.tensor(images[rows] + noise, requires_grad=True), labels[rows]
 
 
-for part in (slow.Bumps, slow.Net, slow.penalty, slow.main):
-    print(without_comments(inspect.getsource(part)), end="\n\n")
-
-# %% [markdown]
-# To run variants of it, a version is its text, compiled under a name of its own. Each step of the
-# script prints a line; we listen to those, and know how long each step took and what the losses
-# were.
+def nearness(x, centres):
+    """How near each image is to each centre, from 0 to 1."""
+    difference = x[:, None, :] - centres
+    return np.exp(-8 * (difference**2).mean(axis=2))
 
 
-# %%
-def version(text, name):
-    """The script's text as a module."""
-    module = types.ModuleType(name)
-    exec(compile(text, f"{name}.py", "exec"), module.__dict__)
-    return module
+def loss_by_rows(x, labels, centres, weights):
+    """The mean of the images' losses."""
+    scores = nearness(x, centres) @ weights
+    total = 0.0
+    for row, label in zip(scores, labels):
+        total = total + mg.cross_entropy(row[None], label[None])
+    return total / len(labels)
 
 
-def run(module, steps):
-    """Run the script; the milliseconds of each step after the first, and the losses."""
+def train(batch, loss_of, steps):
+    """Returns the milliseconds of each step, and the losses."""
+    centres = mg.tensor(images[:CENTRES], requires_grad=True)
+    weights = mg.zeros(CENTRES, 10, dtype="float32", requires_grad=True)
+    optimizer = optim.Adam([centres, weights], lr=0.02)
     times, losses = [], []
-
-    def heard(line):
-        times.append(perf_counter())
-        losses.append(float(line.split()[-1]))
-
-    module.print = heard
-    before, sys.argv = sys.argv, ["slow.py", "--steps", str(steps)]
-    try:
-        module.main()
-    finally:
-        sys.argv = before
-    return [1e3 * (b - a) for a, b in zip(times, times[1:])], losses
+    for step in range(steps):
+        begin = perf_counter()
+        optimizer.zero_grad()
+        loss = loss_of(*batch(step), centres, weights)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        times.append(1e3 * (perf_counter() - begin))
+    return times, losses
 
 
-versions = {"as it was": version(source, "slow")}
-times, losses = run(versions["as it was"], 12)
-print(f"{statistics.median(times):.1f} ms a step (from {min(times):.1f} to {max(times):.1f})")
-print("losses", losses[:3], "...")
+times, losses = train(noisy_batch, loss_by_rows, 30)
+print(f"{statistics.median(times):.1f} ms a step; loss {losses[0]:.2f} -> {losses[-1]:.2f}")
+assert losses[-1] < losses[0] / 2
 
 # %% [markdown]
-# ## First look: which ops?
+# ## The report
 #
-# `mg.profile()` counts and times every op, forward and backward. (From a terminal, with no change
-# to a script: `MINIGRAD_PROFILE=1 python slow.py` for this table, or `minigrad-profile run --html
-# report.html slow.py` for a page with all that follows here; see `docs/profiling.md`.)
+# An **event log** holds every op with its times, shapes and lines; with `memory=True` also every
+# array that came and went. The report is one HTML page made of it: summary, findings, tables by op
+# and line, timeline, memory, roofline. For a script of your own no line has to change:
+#
+#     minigrad-profile run --html report.html your_program.py
+#
+# In a notebook the log is recorded around some steps:
+
 
 # %%
-with mg.profile() as prof:
-    run(versions["as it was"], 4)
-print(prof.table(20))
+def record(name, batch, loss_of, steps=4):
+    """The path of an event log of a few steps."""
+    log = os.path.join(folder.name, f"{name}.jsonl")
+    with mg.event_log(log, memory=True):
+        train(batch, loss_of, steps)
+    return log
+
+
+first = record("first", noisy_batch, loss_by_rows)
+page = os.path.join(folder.name, "report.html")
+write_report(first, page)
+print(f"report.html: {os.path.getsize(page) / 1024:.0f} KiB, open it in a browser")
 
 # %% [markdown]
-# Two things stand out. **matmul** takes the largest share, in many calls a step each way, though
-# the model has only a few matrices. And `sum`, `mul` and `add` together are called some three
-# hundred times a step and take microseconds each: hardly any work, much calling.
+# Begin with its findings, the largest first. Each names a line (`In[2]:31` is line 31 of the cell
+# that ran second), says how much of the run it concerns, and what to try:
+
+# %%
+findings = report_of(first).findings
+print(report_advice.as_text(findings[:4], 100))
+
+# %% [markdown]
+# One line leads: that of the loop. It calls `cross_entropy` once for each image, thousands of calls
+# of a few microseconds each, and the call costs more than the work. The same line is the slowest,
+# and the Python around the calls counts as well: three findings, one cause.
 #
-# The last lines say that somewhere float64 is made of float32. We come to that.
-#
-# How does the profile get its numbers, and what does it cost? The engine tells a *listener* about
-# every op. This hears most calls of a forward: a look into a dict, two appends and a comparison of
-# dtypes (a float64 made of float32 is a promotion). Where it returns False, `cells.counter` hears
-# the whole event:
+# How does the profiler know? The engine tells a *listener* about every op. This one hears most
+# calls of a forward for `mg.profile()`: a look into a dict, two appends, a comparison of dtypes.
 
 # %%
 print(inspect.getsource(cells.brief_counter))
-cost = recording_cost()
-print(f"here: about {cost:.0f} ns a call")
 
 # %% [markdown]
-# ## Second look: which lines?
+# ## Repair 1: one call for the whole batch
 #
-# With `lines=True` it tells source lines apart, also for the backward: each node remembers which
-# line made it.
-
-# %%
-with mg.profile(lines=True) as prof:
-    run(versions["as it was"], 4)
-print(prof.table(8))
-
-# %% [markdown]
-# The most expensive line is the product inside the loop. It raises a matrix to its $k$-th power,
-# one factor at a time: $k - 1$ products. Here $k$ is a power of two, so squaring does it with
-# $\log_2 k$, as $M^8 = ((M^2)^2)^2$, and the backward then has fewer products too. That is the
-# first repair:
+# `mg.cross_entropy` takes all rows at once, and its mean is the mean that we want.
 
 
 # %%
-def repaired(text, old, new):
-    """The text with one passage replaced; shows the difference."""
-    assert text.count(old) == 1, "slow.py has changed: adapt this notebook"
-    after = text.replace(old, new)
-    difference = difflib.unified_diff(text.splitlines(), after.splitlines(), n=0, lineterm="")
-    print("\n".join(line for line in difference if not line.startswith(("---", "+++", "@@"))))
-    return after
-
-
-loop = re.search(r"for _ in range\((\d+)\):\n +power = power @ self.mixing", source)
-products = int(loop[1])
-squarings = (products + 1).bit_length() - 1
-assert 2**squarings == products + 1
-source = repaired(
-    source,
-    loop[0],
-    loop[0].replace(loop[1], str(squarings)).replace("@ self.mixing", "@ power"),
-)
-print(f"{products} products, or {squarings}")
-versions["squarings"] = version(source, "squarings")
+def loss_at_once(x, labels, centres, weights):
+    """The mean of the images' losses."""
+    return mg.cross_entropy(nearness(x, centres) @ weights, labels)
 
 
 # %% [markdown]
-# Is it still the same computation? Products of matrices are rounded, so the last digits may move;
-# the losses of a few steps must agree to what is printed of them, or nearly. And is it faster?
-# Other programs disturb a measurement, so all versions are run in turns, and the median counts; the
-# range of the middle half (the quartiles) says how far to trust it.
+# Is it still the same computation? The losses of a few steps must agree to what rounding allows.
+# And is it faster? Other programs disturb a measurement, so versions run in turns, and the median
+# counts; the middle half (the quartiles) says how far to trust it.
 
 
 # %%
-def compare(names, rounds=4, steps=7):
+def compare(names, rounds=4, steps=8):
     """{name: (median, lower quartile, upper quartile)} in ms a step, versions run in turns."""
     seen = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
-            times, found = run(versions[name], steps)
-            seen[name] += times
+            times, found = train(*versions[name], steps)
+            seen[name] += times[1:]
             assert np.allclose(found, losses[:steps], rtol=2e-3), f"{name} computes something else"
     result = {}
     for name, times in seen.items():
@@ -197,49 +181,75 @@ def compare(names, rounds=4, steps=7):
     return result
 
 
-names = list(versions)
-_ = compare(names[-2:])
+versions = {"as it was": (noisy_batch, loss_by_rows), "one call": (noisy_batch, loss_at_once)}
+_ = compare(list(versions))
 
 # %% [markdown]
-# ## Third look: memory
+# ## Repair 2: float64
 #
-# An **event log** holds every op with its times, shapes and lines; with `memory=True` also every
-# array that came and went. `story` reads it: what was alive at the peak, and whose was it?
+# Ask for a new report, since the old one describes another program:
 
 # %%
-log = os.path.join(folder.name, "before.jsonl")
-with mg.event_log(log, memory=True):
-    run(versions["squarings"], 3)
-before = story(log)
-print(before.text(100, 6))
+log = record("one call", *versions["one call"])
+print(report_advice.as_text(report_of(log).findings[:1], 100))
+
 
 # %% [markdown]
-# The line with `** 2` owns nearly everything: it forms each *difference* between a point and a
-# centre in each coordinate, only to square and add them up. The backward then makes arrays of the
-# same size. But
+# NumPy's rule: float32 and float64 give float64. `normal` makes float64, so the batch is float64,
+# and from there every number behind it is twice as large.
+
+
+# %%
+def float32_batch(step):
+    """128 images with noise, and their labels."""
+    rows = np.arange(step * ROWS, (step + 1) * ROWS) % len(images)
+    noise = 0.05 * np.random.default_rng(step).normal(size=(ROWS, 64))
+    return mg.tensor(images[rows] + noise.astype("float32"), requires_grad=True), labels[rows]
+
+
+versions["float32"] = float32_batch, loss_at_once
+_ = compare(list(versions)[-2:])
+with mg.profile() as prof:
+    train(*versions["float32"], 2)
+assert "float64 was" not in prof.table()
+
+# %% [markdown]
+# ## Repair 3: memory
+#
+# The next report leads to two lines that stand below each other. `story` reads the same log: what
+# was alive at the peak, and whose was it?
+
+# %%
+log = record("float32", *versions["float32"])
+findings = [f for f in report_of(log).findings if f.kind in ("slow line", "memory")]
+print(report_advice.as_text(findings, 100))
+before = story(log)
+print(before.text(100, 5))
+
+# %% [markdown]
+# `difference` has an entry for each image, each centre and each pixel: 1.6 million numbers, made
+# only to be squared and added up. The backward makes arrays of the same size. But
 #
 # $$ \|x - c\|^2 = \|x\|^2 - 2\, x \cdot c + \|c\|^2 , $$
 #
-# and the right side is one matrix product and two vectors: no array has all three of points,
-# centres and coordinates.
+# and the right side is one matrix product and two vectors: no array has all three axes.
+
 
 # %%
-source = repaired(
-    source,
-    "        square = ((x.reshape(-1, 1, SIDES) - self.centres) ** 2).mean(axis=2)\n",
-    """        c = self.centres
-        square = (x * x).sum(axis=1, keepdims=True) - 2 * (x @ c.T) + (c * c).sum(axis=1)
-        square = square / SIDES
-""",
-)
-versions["squares by a product"] = version(source, "product")
-names = list(versions)
-_ = compare(names[-2:])
+def nearness_by_product(x, centres):
+    """How near each image is to each centre, from 0 to 1."""
+    squares = (x * x).sum(axis=1, keepdims=True) - 2 * (x @ centres.T) + (centres**2).sum(axis=1)
+    return np.exp(-8 / 64 * squares)
 
-log = os.path.join(folder.name, "after.jsonl")
-with mg.event_log(log, memory=True):
-    run(versions["squares by a product"], 3)
-after = story(log)
+
+def loss_by_product(x, labels, centres, weights):
+    """The mean of the images' losses."""
+    return mg.cross_entropy(nearness_by_product(x, centres) @ weights, labels)
+
+
+versions["a product"] = float32_batch, loss_by_product
+_ = compare(list(versions)[-2:])
+after = story(record("a product", *versions["a product"]))
 print(f"peak {before.peak / 2**20:.1f} MiB -> {after.peak / 2**20:.1f} MiB")
 assert after.peak < before.peak / 3
 
@@ -249,98 +259,33 @@ for told, name, colour in ((before, "before", "#ee6677"), (after, "after", "#447
     t = [time / 1e6 for time, _, _ in told.timeline]
     live = [alive / 2**20 for _, alive, _ in told.timeline]
     axes.fill_between(t, live, alpha=0.5, step="post", color=colour, label=name)
-axes.set(xlabel="ms", ylabel="MiB alive", title="Three steps, before and after (recorded)")
+axes.set(xlabel="ms", ylabel="MiB alive", title="Four steps, before and after (recorded)")
 axes.legend()
 figure.tight_layout()
 
 # %% [markdown]
-# ## Fourth look: many small calls
+# ## Repair 4: a gradient that nobody reads
 #
-# Look at the lines again, now that the two large ones are gone:
+# The fourth fault is too small for a finding here. The images are given and nobody reads their
+# gradient; yet they are made with `requires_grad=True`, so each step computes it. The table of ops
+# counts the backward:
+
 
 # %%
-with mg.profile(lines=True) as prof:
-    run(versions["squares by a product"], 4)
-print(prof.table(10))
-small = [row for row in prof.rows() if row.calls >= 100]
-print(f"{sum(row.calls for row in small):,} calls belong to lines that run over 100 times")
-
-# %% [markdown]
-# `penalty` goes through the rows of a matrix, and each row costs several ops, forward and backward,
-# of a few microseconds: nearly all of that is the price of calling, not of adding. A whole array in
-# one op costs the same call once.
-
-# %%
-source = repaired(
-    source,
-    """    total = mg.zeros((), dtype="float32")
-""",
-    "",
-)
-source = repaired(
-    source,
-    """    for row in weight:
-        total = total + (row * row).sum()
-    return total
-""",
-    """    return (weight * weight).sum()
-""",
-)
-versions["one op a matrix"] = version(source, "whole")
-names = list(versions)
-_ = compare(names[-2:])
-# %% [markdown]
-# ## Fifth look: float64
-#
-# The profile said that float64 is made of float32, and where. NumPy's rule: a float32 array and a
-# float64 array give float64. `np.linspace` makes float64 unless it is told otherwise, and from
-# there every number behind it is twice as large; the gradients that come back are float64 too, up
-# to that line.
-
-# %%
-with mg.profile(lines=True) as prof:
-    run(versions["one op a matrix"], 4)
-table = prof.table()
-print(table[table.index("float64 was") :])
-
-# %%
-source = repaired(
-    source, "np.linspace(1, 2, POINTS)", "np.linspace(1, 2, POINTS, dtype=np.float32)"
-)
-versions["float32"] = version(source, "narrow")
-with mg.profile(lines=True) as prof:
-    run(versions["float32"], 4)
-assert "float64 was" not in prof.table()
-
-# %% [markdown]
-# ## Sixth look: gradients that nobody reads
-#
-# The profiler's *advice* collects such findings by itself. Ask it about the present version:
-
-# %%
-log = os.path.join(folder.name, "float32.jsonl")
-with mg.event_log(log, memory=True):
-    run(versions["float32"], 4)
-print(report_advice.as_text(report_of(log).findings, 100))
-
-# %% [markdown]
-# One kind of finding is new: an **unused gradient**. The points are given and nobody reads their
-# gradient; yet they were made with `requires_grad=True`, so each step computes it, and
-# adds it to what is there, since nobody clears it either. (The others are the price of what the
-# script wants: there is always a slowest line, only another one.)
-
-# %%
-source = repaired(source, "mg.tensor(points, requires_grad=True)", "mg.tensor(points)")
-versions["no needless gradient"] = version(source, "lean")
+def lean_batch(step):
+    """128 images with noise, and their labels."""
+    x, labels = float32_batch(step)
+    return x.detach(), labels
 
 
-def backward_calls(module):
+def backward_calls(batch):
     with mg.profile() as prof:
-        run(module, 2)
+        train(batch, loss_by_product, 2)
     return sum(row.calls for row in prof.rows() if row.phase == "backward")
 
 
-was, now = (backward_calls(versions[n]) for n in ("float32", "no needless gradient"))
+versions["no needless gradient"] = lean_batch, loss_by_product
+was, now = backward_calls(float32_batch), backward_calls(lean_batch)
 print(f"ops of two backwards: {was} -> {now}")
 assert now < was
 
@@ -353,9 +298,9 @@ assert now < was
 names = list(versions)
 result = compare(names, rounds=5)
 peaks = {}
-for name, module in versions.items():
+for name, version in versions.items():
     with mg.profile(memory=True) as prof:
-        run(module, 3)
+        train(*version, 3)
     peaks[name] = prof.memory.peak / 2**20
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
@@ -368,101 +313,151 @@ right.barh(names, [peaks[n] for n in names], color="#ee6677")
 right.set(xlabel="MiB at the peak")
 left.invert_yaxis()
 figure.tight_layout()
-
-first, last = result["as it was"][0], result["no needless gradient"][0]
-print(
-    f"{first / last:.1f} times as fast, {peaks['as it was'] / peaks[names[-1]]:.1f} times smaller"
-)
-assert peaks[names[-1]] < peaks["as it was"] / 3
+times_faster = middle[0] / middle[-1]
+print(f"{times_faster:.1f} times as fast, {peaks[names[0]] / peaks[names[-1]]:.1f} times smaller")
+assert peaks[names[-1]] < peaks[names[0]] / 3
 
 # %% [markdown]
 # Read the error bars, too. A repair has been *measured* to be faster only where the bars before and
-# after it do not overlap. The first two are of that kind on any machine. The last two (float32 for
-# the importances, a few ops fewer) hardly ever are: they are right, they would matter in a larger
-# model, and here there is no reason to claim that they made anything faster.
-
-# %% [markdown]
+# after it do not overlap. One call and the product are of that kind on any machine.
+#
 # ## How far could it still go?
 #
 # An op of $f$ operations that moves $b$ bytes takes at least $\max(f / F, b / B)$ on a machine that
 # can do $F$ operations and move $B$ bytes a second: the **roofline** (Williams, Waterman,
 # Patterson, 2009). Peaks are measured here, in a second or two; each point is an op. Left of the
-# ridge memory is the limit, right of it arithmetic; what lies far below the roof spends its time on
-# neither. The dashed slope is that of caches: the roof of an op is that of the cache which holds
-# the arrays of one call, or of memory.
+# ridge memory is the limit, right of it arithmetic; an op far below the roof waits for neither, but
+# for calls. The dashed slope is the roof of arrays that a cache holds.
 
 # %%
-log = os.path.join(folder.name, "lean.jsonl")
-with mg.event_log(log):
-    run(versions["no needless gradient"], 10)
-roof = roofline(log)
+roof = roofline(record("lean", *versions["no needless gradient"], steps=10))
 print(roof.text(100, 8).partition("\n\n")[0])
 display(SVG(roof.svg()))
 
 # %% [markdown]
-# The products take nearly all of the time and are near the roof; what is left to win there is the
-# work of BLAS. The rest takes little: small arrays, many of which cost what a call costs, and no
-# repair of the script changes that. That is a good moment to stop.
-#
+# When the leading finding is the product that the model is about, and it stands near the roof, it
+# is a good moment to stop. Now take a program of your own, and look at its report first.
+
+# %% [markdown]
 # ## Exercises
 #
-# 1. Repair the *needless gradient* first, in the version as it was. How many ops of the backward
-#    does it save there, and why does the median hardly move?
-# 2. The share of matmul in the first table was not 100 %. Suppose it were made infinitely fast: by
-#    which factor could the step become faster at most (Amdahl's law)? Compare with what the
-#    squarings gained.
-# 3. Plant a fault of your own: compute the penalty three times and take the mean. Show that the
-#    profile names its line.
-# 4. Write a listener of your own, with `mg.engine.events.listen(fn)`, that counts the bytes of all
-#    results of all forward ops, and compare the first and the last version with it.
-
-# %% tags=["solved"] jupyter={"source_hidden": true}
-# 1. The gradient for the points costs the unbroadcast of one difference array: few ops of hundreds.
-original = Path(slow.__file__).read_text(encoding="utf-8")
-leaner = version(original.replace("(points, requires_grad=True)", "(points)"), "leaner")
-was, now = backward_calls(versions["as it was"]), backward_calls(leaner)
-assert 0 < was - now < 0.1 * was
-
-# 2. With a share s in matmul, at most 1 / (1 − s). The squarings keep a part r of the products, so
-# 1 / (1 − s + r s) is to be expected.
-with mg.profile() as prof:
-    run(versions["as it was"], 4)
-total = sum(row.total_ns for row in prof.rows())
-share = sum(row.total_ns for row in prof.rows() if row.op == "matmul") / total
-most, expected = 1 / (1 - share), 1 / (1 - share + share * squarings / products)
-measured = result["as it was"][0] / result["squarings"][0]
-print(f"at most {most:.1f}, expected {expected:.1f}, measured {measured:.1f} times as fast")
-assert 1 < expected < most
-
-# 3. The line of the penalty runs three times as often.
-line = "    return (weight * weight).sum()\n"
-assert source.count(line) == 1
-thrice = source.replace(line, "    return sum((weight * weight).sum() for _ in range(3)) / 3\n")
-with mg.profile(lines=True) as prof:
-    run(version(thrice, "thrice"), 2)
-calls = {row.site.rpartition(":")[2]: row.calls for row in prof.rows() if row.op == "sum"}
-number = 1 + thrice.splitlines().index(
-    "    return sum((weight * weight).sum() for _ in range(3)) / 3"
-)
-assert calls[str(number)] == 6  # three times in each of two steps
+# ### Exercise 1
+#
+# Amdahl's law: a part of the program takes the share $s$ of the time and becomes $k$ times as fast.
+# How many times as fast is the program? Compare with what repair 1 gained.
 
 
-# 4. An event: (kind, op, start, end, node, inputs, outputs, parameters).
-def bytes_made(module):
-    made = 0
+# %% answer
+def speedup(s, k): ...
+
+
+# %% check
+@exercise(1)
+def check(speedup):
+    assert np.isclose(speedup(1.0, 4.0), 4.0), "If the part is everything, the program gains k."
+    assert np.isclose(speedup(0.3, 1.0), 1.0), "A part that is no faster gains nothing: factor 1."
+    hint = "Half of the time made infinitely fast leaves the other half: a factor of 2 at most."
+    assert speedup(0.5, 1e12) < 2.001, hint
+    assert np.isclose(speedup(0.5, 2.0), 4 / 3), "The new time is (1 − s) + s/k of the old."
+
+
+# %% wrong
+def speedup(s, k):
+    return 1 - s + s * k
+
+
+# %% solution
+# The new time is (1 − s) + s/k of the old one.
+def speedup(s, k):
+    return 1 / (1 - s + s / k)
+
+
+# %% [markdown]
+# ### Exercise 2
+#
+# Plant a fault of your own: `slower` gives the same loss as `loss_by_product`, with at least twice
+# as many calls of ops. Make a report of it and see that it names your line.
+
+
+# %% answer
+def slower(x, labels, centres, weights): ...
+
+
+# %% check
+@exercise(2)
+def check(slower):
+    def calls(loss_of):
+        with mg.profile() as prof:
+            found = train(lean_batch, loss_of, 2)[1]
+        return sum(row.calls for row in prof.rows()), found
+
+    (few, right), (many, found) = calls(loss_by_product), calls(slower)
+    hint = f"The losses are {found}, not {right}: a fault of speed keeps the numbers."
+    assert np.allclose(found, right, rtol=1e-3), hint
+    assert many >= 2 * few, f"{many} calls, and loss_by_product has {few}: make it slower."
+
+
+# %% wrong
+def slower(x, labels, centres, weights):
+    return sum(loss_by_product(x, labels, centres, weights) for _ in range(3))
+
+
+# %% solution
+# The line of the sum runs three times as often.
+def slower(x, labels, centres, weights):
+    return sum(loss_by_product(x, labels, centres, weights) for _ in range(3)) / 3
+
+
+# %% [markdown]
+# ### Exercise 3
+#
+# Write a listener of your own: `bytes_made(run)` calls `run()` and returns the bytes of all results
+# of all forward ops. `mg.engine.events.listen(hear)` calls `hear(event)`, `unlisten(hear)` ends it;
+# an event is (kind, op, start, end, node, inputs, outputs, parameters), its kind `"forward"`.
+
+
+# %% answer
+def bytes_made(run): ...
+
+
+# %% check
+@exercise(3)
+def check(bytes_made):
+    x = mg.tensor(np.ones(1000), requires_grad=True)
+    found = bytes_made(lambda: np.exp(x).sum())
+    hint = f"exp and sum make 8,008 bytes of float64, not {found}: add up y.nbytes of the outputs."
+    assert found == 8008, hint
+    found = bytes_made(lambda: np.exp(x).sum().backward())
+    assert found == 8008, "The events of the backward, of another kind, count as well."
+    was = bytes_made(lambda: train(*versions["as it was"], 2))
+    now = bytes_made(lambda: train(*versions["no needless gradient"], 2))
+    assert was > 5 * now, f"As it was {was:,} bytes, now {now:,}: is an old listener still there?"
+
+
+# %% wrong
+def bytes_made(run):
+    made = []
+    hear = lambda event: made.extend(x.nbytes for x in event[5] if x is not None)
+    mg.engine.events.listen(hear)
+    try:
+        run()
+    finally:
+        mg.engine.events.unlisten(hear)
+    return sum(made)
+
+
+# %% solution
+# `finally`: a listener that stays after an error would slow down everything behind it.
+def bytes_made(run):
+    made = []
 
     def hear(event):
-        nonlocal made
         if event[0] == "forward":
-            made += sum(y.nbytes for y in event[6] if y is not None)
+            made.extend(y.nbytes for y in event[6] if y is not None)
 
     mg.engine.events.listen(hear)
     try:
-        run(module, 2)
+        run()
     finally:
         mg.engine.events.unlisten(hear)
-    return made
-
-
-assert bytes_made(versions["as it was"]) > 5 * bytes_made(versions["no needless gradient"])
-folder.cleanup()
+    return sum(made)

@@ -37,7 +37,7 @@ ROOT = HERE.parent
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 SECONDS_A_CELL = 600  # a cell that takes longer hangs
 ROLES = ("answer", "check", "wrong", "solution")  # `# %% answer` begins an answer's cell
-NEEDED = ("exercises.py", "slow.py", "data", "pictures")  # what notebooks use beside themselves
+NEEDED = ("exercises.py", "data", "pictures")  # what notebooks use beside themselves
 
 
 def scripts() -> list[Path]:

@@ -102,8 +102,6 @@ def test_a_tutorial_prints_versions_shows_a_picture_and_opens_the_source(script)
 def test_a_tutorial_ends_with_exercises_that_have_an_answer_cell_a_check_and_a_solution(script):
     cells = build.cells_of(script).cells
     [start] = [i for i, cell in enumerate(cells) if "## Exercises" in cell.source.splitlines()]
-    if any("solved" in cell.metadata.get("tags", []) for cell in cells):
-        pytest.skip("its exercises are in the older form yet")
     text = "\n".join(cell.source for cell in cells[start:])
     asked = [int(number) for number in re.findall(r"^### Exercise (\d+)$", text, re.M)]
     assert asked == list(range(1, len(asked) + 1)) and len(asked) >= 3
