@@ -34,11 +34,11 @@ class Awaited(Tensor):
 
     def _property(slot: Any) -> Any:  # type: ignore[misc]  # used below, in this body alone
         def read(self: Any) -> Any:
-            run_of(self).look(self)
+            run_of(self).look()
             return slot.__get__(self)
 
         def write(self: Any, value: Any) -> None:
-            run_of(self).look(self)
+            run_of(self).look()
             slot.__set__(self, value)
 
         return property(read, write)
@@ -87,14 +87,14 @@ class Awaited(Tensor):
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        run_of(self).look(self)
+        run_of(self).look()
         self.requires_grad = wanted  # a plain tensor's by now
 
     def detach(self) -> Tensor:  # type: ignore[override]
         """The same data as a constant: recorded as a call, since nothing is there to share yet."""
         run, here = run_of(self), modes.state.__dict__
         is_awaiting = here["pending"] is run
-        made = run.call(detach, (self,), {}, here) if is_awaiting else run.look(self)
+        made = run.call(detach, (self,), {}, here) if is_awaiting else run.look()
         return detach(self) if made is None else made  # None: it is computed by now
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import modes, versions
+from ..engine import events, modes, versions
 from ..engine.graph import TensorBase
 from .awaited import Awaited, Spec, spec_of
 
@@ -76,11 +76,12 @@ class Call:
     leaves      of a backward: for each output (k of the leaf's Outside, whether it had a gradient)
     draws       whether it draws from the library's generator
     writes      whether it wrote into arrays among its parameters, as running statistics are
+    returns     whether the function returned after it, and its backward was still to come
     """
 
     __slots__ = (
         "op", "args", "params", "outputs", "only", "several", "recording", "leaves", "draws",
-        "writes",
+        "writes", "returns",
     )  # fmt: skip
 
     def __init__(self, op: Any, args: tuple, params: dict, recording: bool):
@@ -89,7 +90,7 @@ class Call:
         self.only: Spec | None = None
         self.several = False
         self.leaves: tuple | None = None
-        self.writes = False
+        self.writes = self.returns = False
         self.draws = "generator" in getattr(op, "defaults", ())
 
 
@@ -173,6 +174,21 @@ def has_tensor(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(has_tensor, value))
     return isinstance(value, dict) and any(map(has_tensor, value.values()))
+
+
+def mode_in_the_way(here: dict) -> str:
+    """Why ops cannot be awaited in these modes of a thread; "" where they can."""
+    if here["level"]:
+        return "it runs inside a transform of mg.func"
+    if here["tapes"] or here["saving"] or here["anomaly"] is not None:
+        return "a tape, saved-tensor hooks, a checkpoint or anomaly mode looks at every op"
+    if here["autocast"] is not None:
+        return "it runs under autocast"
+    if modes.checked or here["session"] is not None:
+        return "a session or deterministic mode looks at every op"
+    if events.listeners:
+        return "a profile or another listener hears every op"
+    return ""
 
 
 def unfit(op: Any, args: tuple, params: dict, gradients: set[int]) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 from ..backends import cublas
 from ..backends.sites import calling_frame
 from ..compiled.switch import is_accelerated
-from ..engine import events, modes
+from ..engine import modes
 from ..engine.errors import describe
 from ..errors import CompileError
 from ..tensor_api.tensor import Tensor
+from .calls import mode_in_the_way
 from .program import Program
 from .run import Run
 
@@ -42,9 +43,10 @@ def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
 
     Where no program can replace the ops, they run one by one as without mg.compile. That is so
     under autocast, in func transforms, with hooks, and in a backward with options (retain_graph,
-    create_graph). It is also so where a graph outlives the segment: a number is read before the
-    backward, or fn returns a result whose backward is called outside. step.explain() lists the
-    programs and such reasons; MINIGRAD_COMPILE_LOG=1 prints them as they come.
+    create_graph). It is also so where a number is read before the backward. Where fn returns a
+    result whose backward is still to come, ops of it (a loss) and that backward are part of the
+    program. step.explain() lists the programs and such reasons; MINIGRAD_COMPILE_LOG=1 prints them
+    as they come.
 
     fullgraph   such a place is a CompileError
     """
@@ -63,6 +65,7 @@ class Store:
         self.segments: dict[int, list[Program]] = {}
         self.varying: set[tuple] = set()  # first uses of what is another array from call to call
         self.replays = 0
+        self.open = 0  # how often ops ran one by one
 
     def programs(self, segment: int) -> list[Program]:
         """Those of a segment."""
@@ -99,7 +102,11 @@ class Store:
                 "computes anew in each call (a counter, a schedule) is a constant of a program. "
                 "Pass it as a tensor"
             )
-        known.insert(0, program)
+        # a call without a backward that others have runs one by one; the others are still replayed
+        self.open += program.runner is None
+        is_rare = program.runner is None and self.open < MOST > len(known)
+        at = len(known) if is_rare and any(x.runner is not None for x in known) else 0
+        known.insert(at, program)
         size = f"{len(program.calls)} calls"
         if program.runner is not None:
             kind = ", as a CUDA graph" if program.captured else ""
@@ -152,7 +159,10 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state, here = modes.state, modes.state.__dict__
-        why = _mode_in_the_way(here)
+        outer = here["pending"]
+        if outer is not None and outer.is_outside_fn:
+            outer.end("a compiled function is called")
+        why = mode_in_the_way(here) if here["pending"] is None else _NESTED
         if why:
             return self._plainly(why, args, kwargs)
         given: set[int] = set()
@@ -165,20 +175,23 @@ class Compiled:
             return self.fn(*args, **kwargs)
         run = Run(store, given)
         modes.add_reason()
+        goes_on = False
         try:
             state.set({"pending": run})
             result = self.fn(*args, **kwargs)
             is_awaited = here["pending"] is run
+            goes_on = is_awaited and run.goes_on()
         except BaseException:
             if state.pending is run:
                 state.pending = None
                 run.abandon()
             raise
         finally:
-            if here["pending"] is not None:
-                state.set({"pending": None})
-            modes.add_reason(-1)
-        if is_awaited:
+            if not goes_on:
+                if here["pending"] is not None:
+                    state.set({"pending": None})
+                modes.add_reason(-1)
+        if is_awaited and not goes_on:
             run.finish()
         return result
 
@@ -211,23 +224,6 @@ class Compiled:
 
 
 _NESTED = "it is called by a compiled function, and is part of that"
-
-
-def _mode_in_the_way(here: dict) -> str:
-    """Why ops cannot be awaited in these modes; "" where they can."""
-    if here["pending"] is not None:
-        return _NESTED
-    if here["level"]:
-        return "it runs inside a transform of mg.func"
-    if here["tapes"] or here["saving"] or here["anomaly"] is not None:
-        return "a tape, saved-tensor hooks, a checkpoint or anomaly mode looks at every op"
-    if here["autocast"] is not None:
-        return "it runs under autocast"
-    if modes.checked or here["session"] is not None:
-        return "a session or deterministic mode looks at every op"
-    if events.listeners:
-        return "a profile or another listener hears every op"
-    return ""
 
 
 def _form(x: Any, given: set[int]) -> Any:

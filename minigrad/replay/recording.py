@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..engine import graph, modes, versions
-from ..engine.graph import TensorBase, wrap
+from ..engine.graph import Leaf, Port, TensorBase, wrap
 from ..modes.hook_runner import any_in
 from ..tape.tape import Tape
 from ..tensor_api import derivatives
@@ -170,6 +170,12 @@ class Recording:
         if type(known) is not int:
             return known.value
         return self.values[known] if known >= 0 else bound[~known]
+
+    def is_open(self, alive: list[int]) -> bool:
+        """Whether one of these values has a graph that a backward has not used up."""
+        nodes = [x.node for i in alive if (x := self.values[i]).node is not None]
+        nodes = [x.parents[0] if type(x) is Port else x for x in nodes if type(x) is not Leaf]
+        return any(node.saved is not None for node in nodes)
 
     # -- the end -------------------------------------------------------------------------------
 

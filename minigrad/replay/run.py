@@ -11,6 +11,7 @@ construction: nothing that Python does is left out.
 import operator
 from collections.abc import Callable
 from sys import getrefcount
+from threading import RLock
 from typing import Any
 
 from ..backends import random
@@ -28,6 +29,7 @@ from .calls import (
     Outside,
     array_of,
     arrays_in,
+    mode_in_the_way,
     same,
     unfit,
 )
@@ -47,19 +49,30 @@ def _referred_to(values: list) -> list[int]:
     return [i for i, count in enumerate(_counts(values)) if count > _ALONE]
 
 
+_outside = RLock()  # held where a segment that outlives its function is used
+
+
 class Run:
-    """The state of one call. `store` keeps the programs of this form of call, by segment."""
+    """The state of one call. `store` keeps the programs of this form of call, by segment.
+
+    Where the function returns a result whose backward is still to come, its last segment goes on:
+    ops of its results (a loss) and their backward belong to it, as if they stood in the function.
+    The backward ends it, and so does a look at a number.
+    """
 
     def __init__(self, store: Any, given: set[int]):
         self.store, self.given = store, given  # given: ids of the arrays among the arguments
         self.thread = modes.state.thread
         self.segment = -1
-        self.over = False  # the function has returned
+        self.over = False  # the function has returned, and the segment has not gone on
+        self.lasts = False  # the function has returned, and the segment goes on
+        self.is_outside_fn = False  # the same, also when it has ended
         self.begin()
 
     def begin(self) -> None:
         """The next segment."""
         self.made: list[Awaited] = []  # the results, by number
+        self.recording: Recording | None = None
         if self.over:
             return
         self.segment += 1
@@ -72,7 +85,6 @@ class Run:
         self.misfit: Outside | None = None
         self.sums: dict[int, Any] = {}  # gradient -> the older one that it is added to
         self.gradients: set[int] = set()  # the values that a backward has made
-        self.recording: Recording | None = None
         if self.program is not None and self.program.runner is None:
             self.program, self.ahead = None, [END]
             self.leave()  # the rest of the call runs as it stands
@@ -88,6 +100,8 @@ class Run:
 
         here   the modes of this thread
         """
+        if self.is_outside_fn:
+            return self.call_outside(op, args, params, here)
         expected = self.ahead[self.position]
         known, made, bound = expected.args, self.made, self.bound
         before = len(bound)
@@ -129,6 +143,29 @@ class Run:
         if graph.hook_count and any_in([x.node for x, _ in leaves]):
             return False
         return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
+
+    def call_outside(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
+        """The same after the function has returned: ops of its results are awaited."""
+        with _outside:
+            if any(type(x) is Awaited for x in args):
+                why = mode_in_the_way(here)
+            elif arrays_in(params):
+                why = "an op writes"
+            elif _referred_to(self.made):
+                return None
+            else:
+                why = "nobody refers to its results"
+            if why or not self.lasts:
+                self.end(why)
+                return None
+            self.is_outside_fn = False
+            try:
+                made = self.call(op, args, params, here)
+            finally:
+                self.is_outside_fn = True
+            if made is None:  # it is no part of the segment, which has ended before it
+                self.end("an op of its results runs as it stands")
+            return made
 
     def is_outside(self, k: int, x: Any) -> bool:
         """Whether x is what stands for Outside k in this call, or may from now on."""
@@ -209,7 +246,10 @@ class Run:
         roots = tuple(derivatives.listed(tensors))
         if not all(type(x) is Awaited for x in roots):
             return False
-        return self.call(backward, roots, {}, modes.state.__dict__) is not None
+        made = self.call(backward, roots, {}, modes.state.__dict__)
+        if self.is_outside_fn:
+            self.end("its backward was called")
+        return made is not None
 
     def deposit(self, leaf: Tensor, g: Awaited) -> None:
         """Add an awaited gradient to a leaf's."""
@@ -282,9 +322,9 @@ class Run:
         """Somebody draws random numbers, and awaited ops draw before."""
         self.end("random numbers are drawn between ops")
 
-    def look(self, x: Awaited) -> None:
-        """Somebody looks at the numbers of x."""
-        if modes.state.thread != self.thread:
+    def look(self) -> None:
+        """Somebody looks at the numbers of a result."""
+        if modes.state.thread != self.thread and not self.is_outside_fn:
             raise CompileError(
                 "mg.compile: another thread looks at a result that this call has not computed yet. "
                 "Look at it (y.data) before it is handed to the thread."
@@ -293,6 +333,22 @@ class Run:
 
     def end(self, why: str) -> None:
         """Compute all that is awaited; the next op begins another segment."""
+        if not self.is_outside_fn:
+            self.compute(why)
+            return
+        with _outside:  # another thread may look at the same time
+            if modes.state.pending is self:
+                modes.state.pending = None
+            if self.lasts:
+                self.over = True
+                modes.add_reason(-1)
+                try:
+                    self.compute(why)
+                finally:
+                    self.lasts = False
+
+    def compute(self, why: str) -> None:
+        """Run the program, or settle what was recorded."""
         if not self.made:
             return
         random.await_draws(None)
@@ -304,10 +360,20 @@ class Run:
         self.store.keep(self.segment, self.built(alive), why)
         self.begin()
 
+    def goes_on(self) -> bool:
+        """Whether the segment does, now that the function has returned."""
+        if self.recording is not None and self.recording.is_open(_referred_to(self.made)):
+            self.recording.calls[-1].returns = self.lasts = True
+        elif self.program is not None and self.position:
+            is_last = self.ahead[self.position] is END
+            self.lasts = self.ahead[self.position - 1].returns and not is_last
+        self.is_outside_fn = self.lasts
+        return self.lasts
+
     def finish(self) -> None:
         """The function has returned: compute what is awaited, outside of the mode."""
         self.over = True
-        self.end("the function returned")
+        self.compute("the function returned")
 
     def replay(self) -> bool:
         """Run the program, if it is the one for this segment."""
@@ -376,4 +442,4 @@ class Run:
             if self.program is not None:
                 self.resolve()
             self.settle_recorded()
-            self.made = []  # they refer to this run
+            self.made, self.recording = [], None  # they refer to this run
