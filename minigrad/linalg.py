@@ -97,7 +97,7 @@ def _outer(a: Any, b: Any) -> Any:
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         raise ValueError(
             f"np.linalg.outer: needs two vectors, got shapes {np.shape(a)} and {np.shape(b)}; "
-            "np.outer flattens what it is given"
+            "np.outer flattens its arguments"
         )
     return op.outer(a, b)
 

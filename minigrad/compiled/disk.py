@@ -89,8 +89,8 @@ def is_private(folder: Path, group: bool = False) -> bool:
     if wrong is not None:
         warnings.warn(
             f"compiled loops are kept in memory alone: {wrong} is another user's, or others can "
-            f"write to it, so what numba loads from {folder} may not be yours. Remove that folder, "
-            "or chmod 700 it once you know what is in it, or set XDG_CACHE_HOME to one of your own",
+            f"write to it, so numba might load foreign code from {folder}. Remove that folder, or "
+            "chmod 700 it after a look at its contents, or set XDG_CACHE_HOME to a folder of yours",
             RuntimeWarning,
             stacklevel=2,
         )

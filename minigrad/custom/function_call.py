@@ -136,7 +136,7 @@ class FunctionCall(InTransforms, Primitive):
         if self.is_over:
             raise RuntimeError(
                 f"this call of {self.name} is over and cannot run again by itself (in a compiled "
-                "tape): what a Function does may differ from call to call. Call it anew"
+                "tape), since a Function may differ from call to call. Call the Function again"
             )
         tensors = [wrap(x) for x in arrays]
         ctx = Context(self, tensors)

@@ -94,14 +94,14 @@ class Context:
         if x.node.__class__ is Leaf:
             raise InPlaceError(
                 f"{self._name}: its argument {describe(x)} is a leaf that requires a gradient, and "
-                "a leaf that is changed in place would no longer be one; pass a copy (x.copy())",
+                "a change in place would make it the result of an op; pass a copy (x.copy())",
                 op=self._name, **about(x),
             )  # fmt: skip
         if not seen_by_x_alone(x, count):
             raise InPlaceError(
-                f"{self._name}: the change of its argument {describe(x)} cannot be tracked, as "
-                "others look at the same memory (a view of it or by it, x.detach(), x.numpy()); "
-                "pass a copy (x.copy())",
+                f"{self._name}: the change of its argument {describe(x)} cannot be tracked: "
+                "another object shares its memory (a view of it or by it, x.detach(), x.numpy()). "
+                "Pass a copy (x.copy())",
                 op=self._name, **about(x),
             )  # fmt: skip
 

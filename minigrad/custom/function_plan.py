@@ -162,7 +162,7 @@ class FunctionPlan:
             raise RuleError(
                 f"{op.name}.backward returned {count} gradients; it must return "
                 f"{len(op.args)}, one for each argument of forward "
-                f"({', '.join(op.argument_names)}), None for what has none",
+                f"({', '.join(op.argument_names)}), None for one without a gradient",
                 op=op.name,
             )
         for position, c in enumerate(given):

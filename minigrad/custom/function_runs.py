@@ -47,7 +47,7 @@ def _batch(op: Any, examples: list, kinds: list[type], sizes: list[int]) -> Any:
     if len({(x.shape, x.dtype) for x in examples}) > 1:
         raise RuleError(
             f"{op.name}.forward saved arrays of other shapes or dtypes for other examples of vmap, "
-            f"{examples[0].shape} and others; save what has one shape, or give the class a static "
+            f"{examples[0].shape} and others. Save arrays of one shape, or give the class a static "
             "method vmap",
             op=op.name,
         )

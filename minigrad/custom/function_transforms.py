@@ -72,7 +72,7 @@ class InTransforms:
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
-                "results; it must return one for each, None for what is not a tensor",
+                "results; it must return one for each, None for a result that is no tensor",
                 op=self.name,
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
@@ -135,7 +135,7 @@ class InTransforms:
         ):
             raise RuleError(
                 f"{self.name}.vmap returned {describe(y)} with out_dims {axis!r}; it must be the "
-                f"axis that counts the {size} examples, or None for what is the same for all",
+                f"axis that counts the {size} examples, or None for a shared result",
                 op=self.name, given_shape=y.shape, given_dtype=y.dtype,
             )  # fmt: skip
         return batch_in_front(y, axis, size)

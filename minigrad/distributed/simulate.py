@@ -133,7 +133,7 @@ def measure_step(
     """
     if not isinstance(model, DataParallel):
         raise TypeError(
-            f"measure_step: model is a {type(model).__name__}, whose buckets nobody fills; "
+            f"measure_step: model is a {type(model).__name__}, which has no buckets; "
             "wrap it: model = mg.distributed.DataParallel(model)"
         )
     seen = []

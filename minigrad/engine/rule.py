@@ -70,14 +70,14 @@ def check_partials(name: str, forward: Any, partials: dict[str, Any]) -> None:
     wanted = wanted or "dx= for x; da= and db= for a and b"
     if not partials:
         raise TypeError(
-            f"{name}: an elementwise op needs a partial derivative for each argument, {wanted}: a "
-            "function of what it names (dx=lambda y: y is that of exp), or None for a constant"
+            f"{name}: an elementwise op needs a partial derivative for each argument, {wanted}. "
+            "Give a function of named values (dx=lambda y: y for exp), or None for a constant"
         )
     for keyword, partial in partials.items():
         if partial is not None and not callable(partial):
             raise TypeError(
-                f"{name}: {keyword}={partial!r} is not a function; a partial is a function of what "
-                f"it names, such as lambda y: y, or {keyword}=lambda: {partial!r}"
+                f"{name}: {keyword}={partial!r} is no function; a partial is a function of named "
+                f"values, such as lambda y: y, or {keyword}=lambda: {partial!r}"
             )
     if arguments and len(arguments) != len(partials):
         raise TypeError(
@@ -262,8 +262,8 @@ class Differentiable:
         """
         if self.kind != "elementwise":
             raise ValueError(
-                f"{self.name} is no elementwise op, so that its derivatives are no factors of the "
-                f"cotangent: give the gradient itself by @{self.name}.vjp({name!r})"
+                f"{self.name} is not elementwise, so its derivatives are no factors of the "
+                f"cotangent. Give the gradient itself by @{self.name}.vjp({name!r})"
             )
         self._require_inputs(name)
 

@@ -86,8 +86,8 @@ class Batched(NoLeaf, Tensor):
         for a in y if several else (y,):
             if not hasattr(a, "dtype"):
                 raise RuleError(
-                    f"the batch rule of {op.name} returned {describe(a)}; it returns what the op "
-                    "does, with the axis of the examples in front",
+                    f"the batch rule of {op.name} returned {describe(a)}; it must return the "
+                    "op's result, with the axis of the examples first",
                     op=op.name,
                 )
         mode.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)

@@ -112,9 +112,9 @@ def dense_solve(equation: Equation, matrix: Any, g: Any) -> Any:
 
 def _singular(equation: Equation) -> ConvergenceError:
     return ConvergenceError(
-        f"{equation.name}: the Jacobian of the equation by its unknowns is singular at this point, "
-        "so the solution is not a differentiable function of the parameters there (a multiple "
-        "root, or fewer equations than unknowns)"
+        f"{equation.name}: the Jacobian of the equation by its unknowns is singular at this point "
+        "(a multiple root, or fewer equations than unknowns). There the solution is not a "
+        "differentiable function of the parameters; choose others"
     )
 
 

@@ -38,8 +38,8 @@ class RandomPolicy:
 
 def _refused(what: str) -> TransformError:
     return TransformError(
-        f"vmap: {what} was asked for inside, and it is not said whether the examples share its "
-        'draws: vmap(fn, randomness="different") draws for each, randomness="same" once for all'
+        f"vmap: {what} was asked for inside. Say whether the examples share its draws: "
+        'vmap(fn, randomness="different") draws for each, randomness="same" once for all'
     )
 
 

@@ -143,7 +143,7 @@ def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     if not (isinstance(y, Tensor) or hasattr(y, "dtype") or isinstance(y, int | float | complex)):
         raise TransformError(
             f"{what}: the function returned {describe(y)}; its result must be tensors, alone or in "
-            "dicts, lists and tuples. Return anything else beside it, with has_aux=True."
+            "dicts, lists and tuples. Return anything else as (result, aux), with has_aux=True."
         )
     return wrap(as_tensor(y) if not isinstance(y, Tensor) else y, None, kind)
 

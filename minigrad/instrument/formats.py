@@ -136,7 +136,7 @@ def read_graph(path: str, max_bytes: int = MAX_GRAPH_BYTES) -> dict[str, Any]:
         with opened(path) as file:
             data = file.read(max_bytes + 1)
     except DAMAGED:
-        raise FormatError(f"{path}: what is compressed in it is damaged or cut off") from None
+        raise FormatError(f"{path}: its compressed data is damaged or cut off") from None
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
     if len(data) > max_bytes:
@@ -156,7 +156,7 @@ def _check_links(document: dict, path: str) -> None:
     for at, node in enumerate(document["nodes"]):
         identity = node.get("id") if isinstance(node, dict) else None
         if not is_count(identity) or identity in ids:
-            raise FormatError(f"{path}: nodes[{at}] should have an id of its own, an integer")
+            raise FormatError(f"{path}: nodes[{at}] should have a unique id, an integer")
         ids.add(identity)
     backward = document.get("backward") or {}
     steps = backward.get("steps", []) if isinstance(backward, dict) else None

@@ -262,8 +262,8 @@ class _Backward:
         if len(given) != len(full):
             raise HookError(
                 f"a backward hook of {type(self.module).__name__} returned {len(given)} gradients "
-                f"for {len(full)} {of}; it returns None, or a tuple with one for each (None for "
-                "what has none)"
+                f"for {len(full)} {of}; it must return None, or a tuple with one for each (None "
+                "for an input without a gradient)"
             )
         return given
 

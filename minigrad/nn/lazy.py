@@ -91,7 +91,7 @@ class _Lazy(Module):
         if not isinstance(self.weight, UninitializedParameter | None):  # by functional_call
             raise ValueError(
                 f"{type(self).__name__}: parameters are given to it before its first input, which "
-                "says what it is; call the model itself on one batch first"
+                "sets its shape; call the model itself on one batch first"
             )
         self._become(self._layer(self.features_of(x)))
         return self.forward(x, *others)

@@ -81,7 +81,7 @@ class BasePruningMethod(Derivation):
         if mask.shape != now.shape:
             raise ValueError(
                 f"{cls.__name__}: compute_mask gave {describe(mask)} for {describe(now)}; a mask "
-                "has the shape of what it is for"
+                "has the shape of its tensor"
             )
         if not isinstance(before, BasePruningMethod):
             setattr(module, f"{name}_orig", _parameter(module, name))

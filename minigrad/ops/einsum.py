@@ -211,8 +211,8 @@ def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[s
         )
     if any(term.count("...") > 1 for term in (*terms, right)):
         raise ValueError(
-            f"einsum: {subscripts!r} has two ellipses in one term, and nothing says which axes "
-            "each of them is; one '...' stands for all axes without a letter"
+            f"einsum: {subscripts!r} has two ellipses in one term, and their axes are "
+            "ambiguous; one '...' means all axes without a letter"
         )
     free = [i for i in _LETTERS if i not in text]
     hidden = max(

@@ -225,8 +225,8 @@ class Compiler:
         order = self.tape.order(seeds)
         if graph.hook_count and hook_runner.any_in(order):
             raise TapeError(
-                "compile: there are hooks on what the backward goes through, and a program runs "
-                "none. Remove them, or use mg.grad."
+                "compile: the backward passes nodes with hooks, and a program runs no hooks. "
+                "Remove them, or use mg.grad."
             )
         if self.tape.packed:
             raise TapeError(
@@ -340,8 +340,8 @@ def _refuse_functions(entries: list[Entry]) -> None:
         raise TapeError(
             f"compile: {call!r} is a call of the mg.Function {call.op.name}, which may do "
             "something else at every call. Write it as an op (mg.primitive) or in ops; or record "
-            "what comes before it and what comes after it on tapes of their own, with its result, "
-            "detached, as an input.",
+            "the ops before it and those after it on two tapes, with its result, detached, as an "
+            "input of the second.",
             op=call.op.name,
         )
 

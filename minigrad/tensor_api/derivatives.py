@@ -250,7 +250,7 @@ def _no_tensor(x: Any, called: str) -> TypeError:
         return TypeError(f"{said} a module; pass list(model.parameters())")
     if callable(x):
         return TypeError(
-            f"{said} a function; mg.grad and backward take what it computed, y = f(x) and "
+            f"{said} a function; mg.grad and backward take its result: y = f(x) and "
             "mg.grad(y, x). mg.func.grad(f)(x) takes the function"
         )
     return TypeError(f"{said} not a tensor, so no gradient leads to or from it")

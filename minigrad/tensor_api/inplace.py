@@ -180,9 +180,9 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
                 ) from None
             raise ValueError(f"{what}: x is {describe(x)}: {error}") from None
         raise ValueError(
-            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give and "
-            "as what a backward, rule or hook is handed, since others refer to it too; begin with "
-            "x = x.copy(), or write into the tensor that it shows, by y[index] = value"
+            f"{what}: x, {describe(x)}, is a read-only view, since others refer to its memory too "
+            "(as results of broadcast_to and diagonal, and arguments of rules and hooks, are). "
+            "Begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
         ) from None
     except (IndexError, TypeError) as error:
         called = f"{what}: x is {describe(x)}, value {describe(value)}"
@@ -214,20 +214,20 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
         instead = f"begin with x = x.copy() to change an argument; {instead}"
     if x.node.__class__ is Leaf:
         raise InPlaceError(
-            f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a leaf that is "
-            f"changed by a recorded op would no longer be one. {_what_a_leaf_allows(instead)}",
+            f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a recorded op "
+            f"would make it a result. {_what_a_leaf_allows(instead)}",
             op=what, argument="x", **about(x),
         )  # fmt: skip
     if not (seen_by_x_alone(x) or saved_alone(x, value)):
         raise InPlaceError(
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
-            "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
-            "x.detach(), x.numpy() or a saved array of it is alive (a recording mg.Tape keeps all "
-            "that was made alive), which would keep showing the old values. Where x is a view, "
+            "shares its memory with an object that would keep the old values. Either x is a view "
+            "(x[i], x.T ...) of another tensor, or a view, x.detach(), x.numpy() or a saved array "
+            "of it is alive (a recording mg.Tape keeps all results alive). If x is a view, "
             "x = y[i], change y itself by y[i] = value or y[i] += b, or begin with "
-            "x = y[i].copy(). Where a result kept elsewhere was computed from x or a part of it, "
-            "whichever part that is, compute it from a copy: f(x[i].copy()). "
-            f"Else {instead}; where the value is a view of x itself, x[1:] = x[:-1].copy()",
+            "x = y[i].copy(). If another result was computed from x or any part of it, "
+            "compute that from a copy: f(x[i].copy()). If the value is a view of x itself, "
+            f"x[1:] = x[:-1].copy(). Else {instead}",
             op=what, argument="x", **about(x),
         )  # fmt: skip
     return True

@@ -121,8 +121,8 @@ def normal(
     if given is not None:
         if dtype is not None or device is not None:
             raise TypeError(
-                "normal: beside a mean or std with a dtype of its own leave dtype= and device= "
-                "out; y.to(dtype) casts the draw"
+                "normal: mean or std is an array and sets dtype and device; leave dtype= and "
+                "device= out, and cast the draw by y.to(dtype)"
             )
         dtype, device = given.dtype, as_tensor(given).device
     y = mean + std * randn(*shape, dtype=dtype, device=device)
@@ -166,8 +166,8 @@ def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
         raise ValueError("multinomial: each row of p needs weights of 0 or more, not all 0")
     if not to_host((weights < np.inf).all()):
         raise ValueError(
-            "multinomial: a weight is infinite, so that the others would have no share; of scores "
-            "mg.softmax(scores) makes weights that do not overflow"
+            "multinomial: a weight is infinite, and the others would have no share; make weights "
+            "of scores by mg.softmax(scores), which does not overflow"
         )
     if not replacement and num_samples > (fewest := int(to_host((weights > 0).sum(-1).min()))):
         raise ValueError(

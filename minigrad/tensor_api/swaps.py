@@ -25,8 +25,8 @@ def refuse_swap(x: Any, value: Any, frame: FrameType) -> None:
     del base, own
     if shows_x and _holders(x) > _ALONE and _may_write_another(frame.f_code, frame.f_lasti):
         raise InPlaceError(
-            f"x[i], x[j] = x[j], x[i]: x is {describe(x)}, and what it is read from on the "
-            "right are views, so that the first write would change what the second one reads; "
+            f"x[i], x[j] = x[j], x[i]: x is {describe(x)}, and the right side reads "
+            "views of it. The first write would change the values for the second one, so "
             "nothing is written. Write x[[i, j]] = x[[j, i]], and for a shuffle "
             "x[...] = x[rng.permutation(len(x))], or y = x[mg.randperm(len(x))]"
         )

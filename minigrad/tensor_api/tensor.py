@@ -295,7 +295,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
         """
         if self.node is not None or self.level:
             raise BufferError(
-                "this tensor requires a gradient, which DLPack cannot carry; hand over x.detach()"
+                "this tensor requires a gradient, which DLPack cannot carry; pass x.detach()"
             )
         return self._data.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy

@@ -57,9 +57,9 @@ class _UsersFunction(Function):
         self.shapes = shapes if self.shapes is None else self.shapes
         if shapes != self.shapes:
             raise GradcheckError(
-                f"fn returns results of shapes {shapes} at a point beside the inputs, where they "
-                f"are {self.shapes}: which results there are depends on values, so there is no "
-                "difference to take. Choose inputs away from where fn branches"
+                f"fn returns results of shapes {shapes} at a point near the inputs, where they "
+                f"are {self.shapes}. The shapes depend on values, so there is no difference to "
+                "take. Choose inputs away from where fn branches"
             )
         return values
 
@@ -245,8 +245,8 @@ def _prepare(fn: Callable, inputs: Any) -> Function:
     """The function at double-precision inputs, differentiated by those that ask for it."""
     if not callable(fn):
         raise TypeError(
-            "gradcheck takes a function and its arguments, gradcheck(f, x), and not what the "
-            f"function has returned; got {describe(fn)}"
+            "gradcheck takes a function and its arguments, gradcheck(f, x), and not the "
+            f"function's result; got {describe(fn)}"
         )
     if not isinstance(inputs, tuple | list):
         inputs = (inputs,)

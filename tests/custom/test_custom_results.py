@@ -265,6 +265,6 @@ def test_a_tangent_for_every_result_is_asked_of_jvp():
 
     f = lambda x: TooFew.apply(x, "label")[1]
     with pytest.raises(
-        RuleError, match="2 tangents for 6 results; .* None for what is not a tensor"
+        RuleError, match="2 tangents for 6 results; .* None for a result that is no tensor"
     ):
         func.jvp(f, (X,), (np.ones(2),))

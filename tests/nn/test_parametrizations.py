@@ -100,7 +100,9 @@ def test_matrices_that_are_not_square_are_made_of_reflections_as_pytorch_does(si
 @pytest.mark.parametrize("how", ["matrix_exp", "cayley"])
 def test_without_a_base_nothing_can_be_assigned(how):
     layer = layer_of(3, 3, how, use_trivialization=False)
-    with pytest.raises(RuntimeError, match="has no right_inverse, so nothing can be assigned"):
+    with pytest.raises(
+        RuntimeError, match="has no right_inverse, so its result cannot be assigned"
+    ):
         layer.weight = np.eye(3)
 
 

@@ -307,7 +307,7 @@ def test_second_order_passes_through_an_assignment():
 )
 def test_a_write_into_a_read_only_view_says_what_to_do(write):
     for view in (mg.diagonal(mg.ones((3, 3))), mg.broadcast_to(mg.ones(3), (2, 3))):
-        with pytest.raises(ValueError, match=r"is a read-only view.*begin with x = x.copy\(\)"):
+        with pytest.raises(ValueError, match=r"is a read-only view.*Begin with x = x.copy\(\)"):
             write(view)
 
 

@@ -88,7 +88,7 @@ def test_a_result_kept_elsewhere_is_told_to_take_a_copy():
     h = mg.zeros(2, 2)
     h[0] = w
     total = mg.sin(h[0]).sum()
-    with pytest.raises(InPlaceError, match=r"compute it from a copy: f\(x\[i\]\.copy\(\)\)"):
+    with pytest.raises(InPlaceError, match=r"compute that from a copy: f\(x\[i\]\.copy\(\)\)"):
         h[1] = 2 * w
     h = h.copy()
     total = total + mg.sin(h[0].copy()).sum()

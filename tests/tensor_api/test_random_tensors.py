@@ -72,7 +72,9 @@ def test_a_normal_draw_of_numbers_is_a_new_tensor_of_the_dtype_asked_for():
 def test_a_normal_draw_has_the_dtype_of_its_mean_and_no_other():
     mean = mg.zeros(2, dtype=np.float32)
     assert mg.normal(mean, 1.0).dtype == np.float32
-    with pytest.raises(TypeError, match=r"leave dtype= and device= out; y\.to\(dtype\) casts"):
+    with pytest.raises(
+        TypeError, match=r"leave dtype= and device= out, and cast the draw by y\.to\(dtype\)"
+    ):
         mg.normal(mean, 1.0, dtype=np.float64)
 
 

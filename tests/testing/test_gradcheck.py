@@ -44,7 +44,7 @@ def test_a_result_whose_shape_depends_on_values_is_said_to_be_one():
     def doubled(x):
         return mg.concatenate([x, x]) if (x >= 1).all() else x
 
-    with pytest.raises(GradcheckError, match="depends on values"):
+    with pytest.raises(GradcheckError, match="shapes depend on values"):
         gradcheck(doubled, np.ones(1))
     assert not gradcheck(doubled, np.ones(1), raise_exception=False)
 

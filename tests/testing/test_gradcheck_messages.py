@@ -18,9 +18,7 @@ def test_a_function_that_draws_is_told_so():
 
 
 def test_a_result_in_place_of_the_function_is_told_what_is_wanted():
-    with pytest.raises(
-        TypeError, match=r"gradcheck\(f, x\), and not what the function has returned"
-    ):
+    with pytest.raises(TypeError, match=r"gradcheck\(f, x\), and not the function's result"):
         gradcheck(mg.ones(3), X)
 
 

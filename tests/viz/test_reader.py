@@ -29,7 +29,7 @@ def test_a_whole_dump_is_read(dumps):
 def test_a_pipe_that_nobody_writes_into_is_said_and_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "PATIENCE", 0.1)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ViewerError, match="it is a pipe, and nobody writes into it"):
+    with pytest.raises(ViewerError, match="it is a pipe without a writer"):
         read(str(tmp_path / "pipe"))
 
 

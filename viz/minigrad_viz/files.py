@@ -49,7 +49,7 @@ def opened(path: str) -> BinaryIO:
         timer.cancel()
     if in_vain.is_set():
         file.close()
-        raise OSError(errno.ETIMEDOUT, "it is a pipe, and nobody writes into it")
+        raise OSError(errno.ETIMEDOUT, "it is a pipe without a writer")
     return file
 
 

@@ -65,8 +65,8 @@ class _Orthogonal(Module):
     def right_inverse(self, q: Tensor) -> Tensor:
         if q.shape != self.shape:
             raise ValueError(
-                f"orthogonal: what is assigned has the shape of the weight, {self.shape}; got "
-                f"{q.shape}"
+                f"orthogonal: an assigned value must have the shape of the weight, {self.shape}; "
+                f"got {q.shape}"
             )
         if "base" not in self._buffers:
             if self.orthogonal_map != "householder":

@@ -109,7 +109,7 @@ def register_parametrization(
     if not isinstance(parametrization, Module):
         raise TypeError(
             "register_parametrization: a parametrization is a module, whose forward computes the "
-            f"tensor from what is learned; got {describe(parametrization)}"
+            f"tensor from the learned ones; got {describe(parametrization)}"
         )
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -209,8 +209,8 @@ def _inverted(rows: ParametrizationList, value: Any, required: bool) -> Any:
                     pass
             if required:
                 raise RuntimeError(
-                    f"{type(parametrization).__name__} has no right_inverse, so nothing can be "
-                    "assigned to what it computes; define right_inverse(self, value), or write "
+                    f"{type(parametrization).__name__} has no right_inverse, so its result "
+                    "cannot be assigned; define right_inverse(self, value), or write "
                     "into parametrizations.<name>.original"
                 )
     return value
@@ -248,5 +248,5 @@ def _require_same(name: str, before: Any, after: Any) -> None:
     if (after.shape, after.dtype) != (before.shape, before.dtype):
         raise ValueError(
             f"register_parametrization: {name} makes {describe(after)} of {describe(before)}; "
-            "shape and dtype must stay what they are, or pass unsafe=True"
+            "keep shape and dtype, or pass unsafe=True"
         )

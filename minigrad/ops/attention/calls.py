@@ -85,7 +85,7 @@ def _shared_by_groups(q: Any, x: Any) -> Any:
     if not heads or queries % heads:
         raise ValueError(
             "scaled_dot_product_attention: with enable_gqa the heads (axis −3) of k and v must "
-            f"divide those of q; got {x.shape} beside q {q.shape}"
+            f"divide those of q; got {x.shape} for q {q.shape}"
         )
     return x if heads == queries else op.repeat(x, queries // heads, axis=-3)
 

@@ -177,8 +177,8 @@ def one_value(name: str, value: Any, instead: str) -> None:
     """ValueError for an array of values, which would be spread over the places, or even over x."""
     if np.ndim(value):
         raise ValueError(
-            f"{name}: value must be a number or a 0-d tensor, got shape {np.shape(value)}; for a "
-            f"value of its own in each place: {instead}"
+            f"{name}: value must be a number or a 0-d tensor, got shape {np.shape(value)}; for "
+            f"different values write {instead}"
         )
 
 

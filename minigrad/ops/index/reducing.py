@@ -168,7 +168,7 @@ def scatter_reduce(
     ):
         raise ValueError(
             f"scatter_reduce: x {x.shape}, index {index.shape} and src {src.shape} need the same "
-            "number of axes, src must be as large as index, and index no larger than x but along "
+            "number of axes. Make src as large as index, and index no larger than x except along "
             f"axis {axis}"
         )
     if not index.size:

@@ -156,7 +156,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
     if device_of(raw(indices)) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
         raise IndexError(
             f"embedding: indices count from 0 to {count - 1}, got {np.min(on_host(indices))}; for "
-            "padding give a row of its own, padding_idx=0"
+            "padding reserve a row, padding_idx=0"
         )
     if padding_idx is not None and not -count <= padding_idx < count:
         raise ValueError(f"padding_idx={padding_idx} is not a row of weight, which has {count}")

@@ -29,8 +29,8 @@ def windows_of(
     how = windows(name, kernel, kernel if stride is None else stride, padding, dilation)
     if any(2 * max(pair) > k for pair, k in zip(how.padding, kernel, strict=True)):
         raise ValueError(
-            f"{name}: padding {how.padding} may be at most half of the kernel {kernel}, so that "
-            "no window lies in the padding alone"
+            f"{name}: padding {how.padding} may be at most half of the kernel {kernel}: "
+            "no window may lie in the padding alone"
         )
     size = x.shape[-dims:]
     if ceil_mode:

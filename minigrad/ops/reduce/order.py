@@ -191,7 +191,9 @@ def weights_over(x: Any, weights: Any, axis: Any, method: str, name: str) -> Any
         raise ValueError(f"{name}: weights must be finite and 0 or more")
     w = rows_over(weights_of(name, constant_like(w, x), x, axis), axis)
     if w.size and not w.any(axis=-1).all():
-        raise ValueError(f"{name}: all weights of a result are 0, so that no element counts")
+        raise ValueError(
+            f"{name}: all weights of a result are 0; give one element a weight above 0"
+        )
     return w
 
 

@@ -87,7 +87,7 @@ def _listed(arrays: Any, name: str, axis: Any) -> list:
     """The arrays, each a separate input; a tensor means the slices along its first axis."""
     if getattr(axis, "ndim", 0):
         raise TypeError(
-            f"{name}: axis is {describe(axis)}; what is joined is one list, {name}([a, b], axis=0)"
+            f"{name}: axis is {describe(axis)}; pass the arrays as one list, {name}([a, b], axis=0)"
         )
     arrays = list(arrays)
     if not arrays:

@@ -153,7 +153,7 @@ def unstack(x: Any, axis: int = 0) -> tuple:
     """The slices of x along `axis`, without that axis: the inverse of stack."""
     x = array_like(x)
     if x.ndim == 0:
-        raise ValueError("unstack: a 0-d array has no axis to take apart")
+        raise ValueError("unstack: a 0-d array has no axis to unstack")
     return unbind(x, axis)
 
 
