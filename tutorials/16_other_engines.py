@@ -582,9 +582,10 @@ assert table["x + c"]["1 closures"] > 6 and table["x + c"]["4 nodes"] < 1
 #
 # - **Sums and constant factors.** A sum needs nothing, and $x \cdot c$ needs only $c$. Form 1 keeps
 #   every value all the same, since the graph is made of values.
-# - **Saving the result.** `exp` needs $y$, which the next call keeps as well: nothing is extra.
+# - **Saving what is there.** `exp` needs its result, `sin` its argument. In a chain both were made
+#   anyway, so seven arrays stay.
 # - **Computing early.** Form 3 makes the coefficient in the forward: $\cos x$, or $1 - y^2$. That
-#   is a new array for each call. A program without a backward makes it in vain. JAX finds out later
+#   is a new array for each call. If nothing is transposed later, it was made in vain. JAX finds out
 #   what is unused, and its compiler fuses the rest.
 # - **Ours.** `tanh` names `x` as well as `y`: near $\pm 1$ the slope $1 - y^2$ has lost its digits,
 #   and the rule takes it from $x$. In a chain $x$ is another result, so it costs nothing more.
