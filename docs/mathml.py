@@ -10,20 +10,20 @@ _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+|\S", re.DOTALL)
 _CODE_OR_FORMULA = re.compile(r"(```.*?```|`[^`]*`)|\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 
 _LETTERS = {
-    "epsilon": "ϵ", "varepsilon": "ε", "lambda": "λ", "sigma": "σ", "mu": "μ", "ell": "ℓ",
-    "infty": "∞", "partial": "∂", "nabla": "∇", "top": "⊤",
+    "alpha": "α", "gamma": "γ", "epsilon": "ϵ", "varepsilon": "ε", "lambda": "λ", "sigma": "σ",
+    "mu": "μ", "ell": "ℓ", "infty": "∞", "partial": "∂", "nabla": "∇", "top": "⊤",
 }  # fmt: skip
 _SIGNS = {
     "cdot": "⋅", "cdots": "⋯", "dots": "…", "circ": "∘", "mapsto": "↦", "to": "→", "times": "×",
-    "leftarrow": "←", "le": "≤", "approx": "≈", "in": "∈", "langle": "⟨", "rangle": "⟩",
-    "pm": "±", "|": "‖", "-": "−", "{": "{", "}": "}",
+    "leftarrow": "←", "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈", "in": "∈",
+    "langle": "⟨", "rangle": "⟩", "pm": "±", "|": "‖", "-": "−", "{": "{", "}": "}",
 }  # fmt: skip
-_FUNCTIONS = {"tanh", "sinh", "sin", "cos", "log", "exp", "max"}
+_FUNCTIONS = {"tanh", "sinh", "sin", "cos", "log", "exp", "max", "min"}
 _LARGE = {"sum": "∑", "int": "∫"}
 _SPACES = {",": "0.17em", ";": "0.28em", "qquad": "2em"}
 _ACCENTS = {"bar": "¯", "dot": "˙"}
 _SIZES = {"big": "1.2em", "Big": "1.8em"}
-_DOUBLE = {"E": "𝔼", "R": "ℝ"}
+_DOUBLE = {"1": "𝟙", "E": "𝔼", "R": "ℝ"}
 
 
 def with_mathml(markdown: str) -> str:
@@ -68,6 +68,26 @@ class _Reader:
             items.append(self.with_scripts())
         self.take()
         return f"<mrow>{''.join(items)}</mrow>"
+
+    def cases(self) -> str:
+        """A brace, and a line for each case: the value, and where it holds."""
+        if self.raw() != "cases":
+            raise ValueError(f"docs/mathml.py knows \\begin{{cases}} alone, in {self.tex!r}")
+        table, cells, items = "", "", ""
+        while (token := self.peek()) != r"\end":
+            if not token:
+                raise ValueError(f"\\end is missing in the formula {self.tex!r}")
+            if token in ("&", r"\\"):
+                cells, items = f"{cells}<mtd>{items}</mtd>", ""
+                self.take()
+            else:
+                items += self.with_scripts()
+            if token == r"\\":
+                table, cells = f"{table}<mtr>{cells}</mtr>", ""
+        self.take()
+        self.raw()
+        lines = f"{table}<mtr>{cells}<mtd>{items}</mtd></mtr>"
+        return f'<mo stretchy="true">{{</mo><mtable columnalign="left">{lines}</mtable>'
 
     def with_scripts(self) -> str:
         limits = self.peek() in (r"\sum", r"\underbrace")
@@ -116,6 +136,8 @@ class _Reader:
             return f"<msqrt>{self.argument()}</msqrt>"
         if name in _ACCENTS:
             return f'<mover accent="true">{self.atom()}<mo>{_ACCENTS[name]}</mo></mover>'
+        if name == "begin":
+            return f"<mrow>{self.cases()}</mrow>"
         if name == "underbrace":
             return f"<munder>{self.atom()}<mo {grows}>⏟</mo></munder>"
         if name == "text":
