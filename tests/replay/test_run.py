@@ -8,6 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
+from minigrad.replay.run import Run
 
 
 def replays(compiled) -> int:
@@ -331,3 +332,28 @@ def test_a_program_keeps_no_array_of_its_recording():
     (program,) = next(iter(step.stores.values())).segments[0]
     own = program.runner.nbytes / x.nbytes
     assert kept < own + 4  # its buffers and the gradient; the recording made over a hundred
+
+
+def test_a_call_leaves_nothing_to_the_garbage_collector():
+    def fn(x, case):
+        y = mg.exp(x) * w
+        if case[0] == "error":
+            raise KeyError
+        return y.detach() if case[0] == "constant" else y.sum()
+
+    w, x = mg.tensor([1.0], requires_grad=True), mg.tensor([2.0])
+    compiled = mg.compile(fn)
+    gc.collect()
+    gc.disable()
+    try:
+        for case in ["constant", "graph", "error"] * 3:
+            try:
+                result = compiled(x, [case])
+            except KeyError:
+                continue
+            if case == "graph":
+                result.backward()
+            del result
+        assert not [y for y in gc.get_objects() if isinstance(y, Run)]
+    finally:
+        gc.enable()
