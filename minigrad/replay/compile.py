@@ -38,8 +38,9 @@ def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
     As soon as a number is needed (an optimizer reads a gradient), one program computes all of them.
     On the host that is a flat list of NumPy's calls in buffers planned once, on a GPU a CUDA graph.
     Branches, counters, prints and random draws are those of fn. Another shape, dtype, branch or
-    constant is recorded as another program, eight at most for each form of the arguments. The bits
-    are those of fn without mg.compile; each new program is run once and compared.
+    constant is recorded as another program, eight at most for each form of the arguments. Each new
+    program is run once and compared: its bits are those of fn without mg.compile. On a GPU, and
+    while mg.accelerate is on, neighbouring ops are one kernel or loop, and differ by rounding.
 
     Where no program can replace the ops, they run one by one as without mg.compile. That is so
     under autocast, in func transforms, with hooks, and in a backward with options (retain_graph,
