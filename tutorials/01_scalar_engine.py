@@ -332,14 +332,55 @@ print(inspect.getsource(graph.reachable))
 print(inspect.getsource(graph.backward_order))
 
 # %% [markdown]
-# And the chain rule. Our `parent.grad += partial * value.grad` is here the line that computes
-# `contributions`, followed by the loop over `node.parents`. Everything else is about leaves, about
-# ops with several outputs, about very large arrays, and about freeing memory early:
+# ## From our loop to the engine's
+#
+# One step is left: our `backward` on minigrad's graph. A dict `cotangents` takes the place of
+# `.grad` between the values, a rule that runs now takes the place of a stored partial, and only
+# leaves keep what arrives. It is still the same loop:
+
+
+# %%
+def backward_in_ten_lines(root):
+    """{leaf: gradient} of a tensor that is one number, by minigrad's nodes and rules."""
+    cotangents, gradients = {root.node: mg.ones(()).numpy()}, {}  # dL/dL = 1
+    for node in graph.backward_order([root.node]):  # newest first
+        g = cotangents.pop(node)  # complete: all that used it came before
+        if isinstance(node, graph.Leaf):
+            gradients[node.tensor()] = g
+            continue
+        contributions = node.plan.apply_rules((g, *node.saved))  # g times the partials
+        for parent, c in zip(node.parents, contributions):
+            cotangents[parent] = cotangents[parent] + c if parent in cotangents else c
+    return gradients
+
+
+again = mg.tanh(ta * tb + tc)
+ours = backward_in_ten_lines(again)
+print([round(ours[t].item(), 6) for t in (ta, tb, tc)])
+assert [ours[t].item() for t in (ta, tb, tc)] == [t.grad.item() for t in (ta, tb, tc)]
+
+# %% [markdown]
+# The engine's loop is `backward.run`. It is three times as long, because it answers six more
+# questions. Read it with this table beside it, one row at a time:
+#
+# | in `run` | the question |
+# |---|---|
+# | `wanted`, `needed` | Which gradients did `mg.grad` ask for? Other branches are not walked. |
+# | `Port`, `into_slot` | Which result of an op with several does this gradient belong to? |
+# | `blocked_vjp` | Is the array larger than a cache? Then the rule runs block by block. |
+# | `release` | May the saved arrays go, now that the rule has run? |
+# | `conform` | Was the parent broadcast? Then the contribution is summed (notebook 2). |
+# | `add_into` | May the sum be made in place, or does somebody else see the array (notebook 3)? |
 
 # %%
 from minigrad.engine import backward
 
 print(inspect.getsource(backward.run))
+
+# %% [markdown]
+# You have now read the heart of the engine. The rest of `minigrad/engine/` reads in this order:
+# `graph.py` (nodes and orders), `rule.py` and `plan.py` (what a formula asks for, and what is
+# saved), `primitive.py` (a call: run, wrap, link), `backward.py`. Notebook 2 goes on with arrays.
 
 # %% [markdown]
 # ## Exercises
