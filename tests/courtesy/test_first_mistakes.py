@@ -253,7 +253,7 @@ def test_factors_of_unequal_inner_lengths_are_told_which_axes_must_agree():
         (lambda: mg.elementwise(np.exp, name="m1"), "m1: an elementwise op needs a partial"),
         (
             lambda: mg.elementwise(np.exp, name="m2", dx=3),
-            "m2: dx=3 is not a function; a partial is",
+            "m2: dx=3 is no function; a partial is",
         ),
         (
             lambda: mg.elementwise(lambda x, b: x * b, name="m3", dx=lambda b: b),
