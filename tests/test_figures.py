@@ -28,15 +28,15 @@ def prose(page: str) -> str:
     return re.sub(r"(?ms)^```.*?^```\n|^    .*?\n(?!    )", "", page)
 
 
-def fresh(tmp_path: Path, command: str, program: str = "first.py") -> str:
-    """What a command of a page prints now."""
+def fresh(tmp_path: Path, command: str, program: str = "first.py", code: int = 0) -> str:
+    """What a command of a page prints now, with its exit code."""
     (tmp_path / program).write_text(MAKE["programs"]()[program], encoding="utf-8")
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, timeout=120,
         env=MAKE["environment"]() | {k: v for k, v in os.environ.items() if k == "MINIGRAD_PLAIN"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == code, done.stdout
     return done.stdout
 
 
@@ -112,6 +112,19 @@ def test_the_graph_of_the_first_lesson_is_today_s(tmp_path):
     nodes, edges = re.findall(r"(\d+) nodes|(\d+) edges", counts)[:2]
     drawn = (DOCS / "pictures" / "first.svg").read_text(encoding="utf-8")
     assert f"{nodes[0]} nodes · {edges[1]} edges" in drawn
+
+
+def test_the_verdicts_on_the_viewer_s_page_are_today_s(tmp_path):
+    program = (DOCS / "pictures" / "programs.py").read_text(encoding="utf-8")
+    (tmp_path / "programs.py").write_text(program, encoding="utf-8")
+    record = "import programs\nprograms.wrong_rule().save('checks.json')\n"
+    (tmp_path / "record.py").write_text(record, encoding="utf-8")
+    fresh(tmp_path, "python record.py")
+    now = fresh(tmp_path, "minigrad-viz check checks.json", code=1)
+    rows = r"(?m)^[✗✓] (\w+) +#\d+ +(\S+) +(right|wrong), error .* (programs.py:\d+)$"
+    written = text_of("viewer")
+    assert sorted(re.findall(rows, now)) == sorted(re.findall(rows, written)) != []
+    assert re.findall(r"wrong, error \S+", now) == re.findall(r"wrong, error \S+", written)
 
 
 def test_each_picture_on_a_page_is_there():
