@@ -105,9 +105,9 @@ class Store:
             )
         # a call without a backward that others have runs one by one; the others are still replayed
         self.open += program.runner is None
-        is_rare = program.runner is None and self.open < MOST > len(known)
-        at = len(known) if is_rare and any(x.runner is not None for x in known) else 0
-        known.insert(at, program)
+        is_rare = program.runner is None and self.open <= MOST + self.replays // MOST
+        others = any(x.runner is not None for x in known) and len(known) < MOST
+        known.insert(len(known) if is_rare and others else 0, program)
         size = f"{len(program.calls)} calls"
         if program.runner is not None:
             kind = ", as a CUDA graph" if program.captured else ""
