@@ -1,4 +1,4 @@
-"""GPUs: what is there, which one is current, streams, memory, transfers. CuPy does the work.
+"""GPUs: the devices present, the current one, streams, memory, transfers. CuPy does the work.
 
     >>> import minigrad as mg
     >>> device = "cuda" if mg.cuda.is_available() else "cpu"

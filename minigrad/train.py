@@ -3,7 +3,7 @@
     trainer = mg.train.Trainer(model, mg.cross_entropy, optimizer, metrics={"accuracy": accuracy})
     history = trainer.fit(train_loader, validation_loader, epochs=10)
 
-What happens with a batch is in `train_step`, which a subclass may override; callbacks see the rest.
+The work on a batch is in `train_step`, which a subclass may override; callbacks see the rest.
 """
 
 import math
@@ -123,7 +123,7 @@ class Trainer:
     metrics     {name: function of (y, target) -> number}, averaged over the rows of validation
     clip_norm   the most that the norm of all gradients together may be
     checkpoint  a .safetensors or .npz file, written after each epoch and at Ctrl-C: model,
-                optimizer, schedule, generators and history, so that fit(resume=True) goes on
+                optimizer, schedule, generators and history; fit(resume=True) then goes on
     """
 
     def __init__(
@@ -179,10 +179,9 @@ class Trainer:
 
         resume=True goes on from the checkpoint where there is one. progress: True shows a bar
         where rich is installed and the output is a terminal, else a line an epoch; "plain" the
-        lines; False nothing. Ctrl-C: what was reached is in the checkpoint at the last whole
-        epoch, then KeyboardInterrupt goes on its way; in the first epoch a checkpoint that is there
-        already is left alone. A checkpoint that could not be written is an error before the first
-        epoch.
+        lines; False nothing. After Ctrl-C the checkpoint holds the last whole epoch, and
+        KeyboardInterrupt is raised again. In the first epoch an existing checkpoint stays
+        unchanged. A checkpoint that could not be written is an error before the first epoch.
         """
         for name, given in (("batches", batches), ("validation", validation)):
             if hasattr(given, "dtype"):  # its rows would be taken for batches

@@ -1,4 +1,4 @@
-"""GradScaler: multiply the loss, so that small gradients do not vanish in float16.
+"""GradScaler: multiply the loss, to keep small gradients from vanishing in float16.
 
 The gradients are divided by the same factor before the optimizer steps. Where one of them is Inf or
 NaN the step is left out and the factor falls; after a while without any it grows.

@@ -5,12 +5,12 @@
     >>> xp.sqrt(xp.sum(x * x))
     tensor(5.)
 
-The package `minigrad` keeps NumPy's signatures and PyTorch's names; where the standard spells a
+The package `minigrad` keeps NumPy's signatures and PyTorch's names. Where the standard spells a
 function otherwise (`zeros(shape)` and not `zeros(2, 3)`, `var(correction=)`, `unique_counts`), this
-module has the standard's spelling. The functions are the same ops, so code written for the
-standard is recorded and differentiated. Tensors of both are one class.
-The extensions are here too, as `linalg` and `fft`. The conformance suite of the standard
-(data-apis/array-api-tests) is run on it with ARRAY_API_TESTS_MODULE=minigrad.array_api.
+module has the standard's spelling. The functions are the same ops, so code written for the standard
+is recorded and differentiated. Tensors of both are one class. The extensions are here too, as
+`linalg` and `fft`. The conformance suite of the standard (data-apis/array-api-tests) is run on it
+with ARRAY_API_TESTS_MODULE=minigrad.array_api.
 """
 
 import sys

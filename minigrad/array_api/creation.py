@@ -23,8 +23,8 @@ def asarray(
 ) -> Tensor:
     """Numbers, nested lists, an array or a tensor as a tensor.
 
-    copy None: only where it is needed; True: always; False: ValueError where it is needed. What
-    is done to a tensor that requires a gradient (copy, change of dtype or device) is recorded.
+    copy None: only where it is needed; True: always; False: ValueError where it is needed. A copy,
+    or a change of dtype or device, of a tensor that requires a gradient is recorded.
     """
     if isinstance(obj, Tensor):
         return _of_tensor(obj, resolve_dtype(dtype), device, copy)
@@ -52,7 +52,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 
 
 def empty(shape: Shape, *, dtype: Any = None, device: str | None = None) -> Tensor:
-    """A tensor whose values are whatever the memory held."""
+    """A tensor with arbitrary values: those that the memory held."""
     return create.empty(shape, dtype=dtype, device=device)
 
 

@@ -1,4 +1,4 @@
-"""Data types, what they can hold, how they mix; constants; what this implementation can do."""
+"""Data types, their ranges and promotion; constants; the capabilities of this implementation."""
 
 import sys
 from dataclasses import dataclass
@@ -118,5 +118,5 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """What this implementation of the standard can do."""
+    """The capabilities of this implementation of the standard."""
     return NamespaceInfo()

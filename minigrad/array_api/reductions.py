@@ -114,7 +114,7 @@ def nonzero(x: Any, /) -> tuple:
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """Where each x2 would stand in the sorted 1-d x1 (x1[sorter], if a sorter is given)."""
+    """The position of each x2 in the sorted 1-d x1 (x1[sorter], if a sorter is given)."""
     return op.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
@@ -124,7 +124,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Where the sorted elements stand in x; the sort is always stable."""
+    """The positions of the sorted elements in x; the sort is always stable."""
     return op.argsort(x, axis=axis, descending=descending)
 
 

@@ -25,7 +25,7 @@ def signature_error(
     error: TypeError, fn: Callable, args: tuple, given: dict, called: str = ""
 ) -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
-    takes more or fewer arguments. called: what users call fn, if not by its name.
+    takes more or fewer arguments. called: the users' name for fn, if it differs.
     """
     called = called or fn.__name__
     wanted = inspect.signature(fn)
@@ -100,9 +100,9 @@ _REBUILT = (
 
 
 def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
-    """The same kind of error with the call before its message, so that `except` still fits.
+    """The same kind of error with the call before its message: `except` still fits.
 
-    A class of somebody else's may need more than a message: such an error gets a note instead.
+    A class of a user's may need more than a message: such an error gets a note instead.
     """
     given = type(error)
     known = given in _REBUILT or given.__module__.startswith("numpy")
@@ -121,7 +121,8 @@ def _rebuilt(error: Exception, call: str, said: str, hint: str) -> Exception:
 def _in_place_of(caught: Any, error: Any) -> Exception:
     """The error to raise where `caught` was caught: a traceback shows it once, with all frames.
 
-    The original stays as `__context__`, which Python sets and does not show beside a `__cause__`.
+    The original stays as `__context__`. Python sets that, and does not show it after `__cause__`
+    was set.
     """
     if error is not caught:
         error.__cause__ = caught.__cause__
@@ -190,7 +191,7 @@ _SAYS_WHOSE = re.compile(r"[\w.]+(: |\((?!\)))")
 def of_call(error: Any, fn: Callable, args: tuple, given: dict, called: str = "") -> Exception:
     """What to raise where fn(*args, **given) failed: the error, with this call as its context.
 
-    called: what users call fn, if not by its name
+    called: the users' name for fn, if it differs
     """
     return _in_place_of(error, _of_call(error, fn, args, given, called or fn.__name__))
 
@@ -231,7 +232,7 @@ def _of_another(start: str, called: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name as users hear it: the layer CELU is celu."""
+    """A name in its plain form: the layer CELU is celu."""
     return name.replace("_", "").lower()
 
 
@@ -258,7 +259,7 @@ def _is_function(x: Any) -> bool:
 
 
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
-    """The same kind of error with the call before its message: what the doorway raises.
+    """The same kind of error with the call before its message, for the call to raise.
 
     Of ops inside ops only the innermost, which failed, is explained.
     """

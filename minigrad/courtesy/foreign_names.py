@@ -407,8 +407,8 @@ class MissingName:
     """A descriptor at a name that PyTorch's tensors have and ours do not: reading it says what to
     write.
 
-    A `__getattr__` would need no list of names; but up to Python 3.11 a class that has one loses
-    the interpreter's fast attribute access, and an op reads six attributes: 7 % of a small step.
+    A `__getattr__` would need no list of names. But up to Python 3.11 a class that has one loses
+    the interpreter's fast attribute access, and an op reads six attributes.
     """
 
     def __init__(self, name: str):

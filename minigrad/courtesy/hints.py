@@ -1,4 +1,4 @@
-"""What an error may add to NumPy's or Python's words: the mistake behind it, and the next step."""
+"""Hints in errors, after NumPy's or Python's words: the mistake behind it, and the next step."""
 
 import inspect
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """Options of functions, held against their annotations where NumPy would take anything in silence.
 
-training="abc" is true and ceil_mode=nan too; ignore_index=1.5 equals no target. Only parameters
-annotated as a flag, an integer, a generator or a function are looked at, once the call has
-succeeded: where it fails, it says more.
+training="abc" is true and ceil_mode=nan too; ignore_index=1.5 equals no target. It checks only
+parameters annotated as a flag, an integer, a generator or a function, and only after a call that
+succeeded: one that fails says more.
 """
 
 import inspect
@@ -80,7 +80,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _draws(value: Any) -> bool:
-    """Whether it is a generator, or what stands for one inside a checkpoint or on a GPU."""
+    """Whether it is a generator, or its substitute inside a checkpoint or on a GPU."""
     return hasattr(value, "integers")
 
 

@@ -1,7 +1,7 @@
-"""Calls: what the events of one op, on one line and with arrays of one shape, have in common.
+"""Calls: the common part of the events of one op, on one line and with arrays of one shape.
 
-A program repeats itself, so nearly every event is of a call that was heard before: it is found by
-one look-up, and what its line says besides times and numbers is worked out once.
+A program repeats itself, so nearly every event belongs to a known call. One look-up finds it, and
+all of its line except times and numbers is worked out once.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ class Call:
     def outputs_and_inputs(self) -> tuple[tuple, tuple]:
         """Of each array (shape, dtype, bytes); None for a number or a missing one.
 
-        Worked out as the call is written, which has a time of its own: an op does not wait for it.
+        Worked out as the call is written, at a separate time: an op does not wait for it.
         """
         (many, shapes), (_, dtypes) = _split(self.arrays, 0), _split(self.arrays, 1)
         each = tuple(

@@ -1,4 +1,4 @@
-"""What the aggregate profile keeps of each op: pending numbers, their sums, and who counts them."""
+"""The aggregate profile's record of each op: pending numbers, their sums, and their counters."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
 _WIDE = {np.dtype(name).num for name in ("float64", "complex128")}
 _NARROW = {np.dtype(t).num for t in ("float32", "float16", "complex64", bfloat16) if t is not None}
 _BATCH = 4096  # numbers kept per op before they are summed
-_MOST_CELLS = 100_000  # lines told apart; further ones are counted under their op
+_MOST_CELLS = 100_000  # separate lines; further ones are counted under their op
 _MOST_SITES = 20  # lines kept of an op that promotes
 
 
@@ -59,7 +59,8 @@ class Cell:
         self.promotions: dict[tuple, tuple] = {}  # (id of code, instruction) -> origin
 
     def fold(self) -> None:
-        """Move what is pending into the sums. Others may append meanwhile, behind what is taken."""
+        """Move what is pending into the sums. Other threads may append at the same time, behind the
+        part taken."""
         times, sizes, row = self.times[:], self.sizes[:], self.row
         del self.times[: len(times)], self.sizes[: len(sizes)]
         if times:
@@ -78,7 +79,7 @@ Briefs = dict[Plan, tuple[Cell, int | None]]
 class Phase:
     """The cells of one phase.
 
-    cells     by op; where lines are told apart by (op, *site)
+    cells     by op; with separate lines by (op, *site)
     may_nest  whether its events may lie in or around others
     room      how many numbers of a cell may wait as the short form is heard: none while they nest
     briefs    by the plan of a call, whose short form is enough: its cell, and which parent is the
@@ -100,7 +101,7 @@ class Phase:
         self.may_nest, self.room = may_nest, 0 if may_nest else _BATCH - 1
 
     def clear(self) -> None:
-        """Forget all; under the lock, so that no brief has a cell that is forgotten."""
+        """Forget all; under the lock: no brief then has a forgotten cell."""
         for found in (self.cells, self.briefs, self.lines):
             found.clear()
 
@@ -120,7 +121,7 @@ def counter(
         if lines:
             if node is not None and (origin := node.origin) is not None:
                 key = key, id(origin[0]), origin[1], origin[2]
-            elif kind == "forward":  # nobody has looked for it yet
+            elif kind == "forward":  # no look-up so far
                 frame = calling_frame(4)  # below it: this, the op's call, and what called that
                 key = key, id(frame.f_code), frame.f_lasti, state.scope
         if kind == "forward":
@@ -205,14 +206,14 @@ def brief_counter(forward: Phase, lines: bool) -> Callable[[Any, Any, int, int],
 def _tell_brief(forward: Phase, cell: Cell, key: Any, node: Any) -> None:
     """Let the short form be enough of further calls like this one, which has one result.
 
-    Not those of mg.Function: each has a plan of its own, which holds its arrays.
+    Not those of mg.Function: each has another plan, which holds its arrays.
     """
     if not isinstance(node.plan, Plan):
         return
     count = len(node.parents)
     with forward.lock:
         if forward.cells.get(key) is not cell:
-            return  # forgotten meanwhile, or counted under its op
+            return  # forgotten since, or counted under its op
         briefs = forward.briefs
         if cell.origin is not None:
             briefs = forward.lines.setdefault(key[1:], (cell.origin, {}))[1]

@@ -1,12 +1,12 @@
 """An event log as a Chrome trace, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One lane per thread, and per stream of a GPU where the log has device times; a slice per event,
-scope, step and hook; an arrow from each forward slice to its backward slice, and from a call on the
-host to its time on the device; a counter of the bytes alive by category, where the log follows
-memory.
-Names follow PyTorch's traces (cat "cpu_op", "fwdbwd", "Sequence number"), so that tools made for
-those read ours. Times are microseconds from the start of the log, printed with three decimals from
-whole nanoseconds: rounded numbers could make slices overlap, and viewers then drop them.
+There is one lane per thread, and per stream of a GPU where the log has device times. There is a
+slice per event, scope, step and hook. Arrows lead from each forward slice to its backward slice,
+and from a call on the host to its time on the device. If the log follows memory, a counter shows
+the bytes alive by category. Names follow PyTorch's traces (cat "cpu_op", "fwdbwd", "Sequence
+number"): tools made for those read ours. Times are microseconds from the start of the log, printed
+with three decimals from whole nanoseconds. Rounded numbers could make slices overlap, and viewers
+then drop them.
 """
 
 import os
@@ -21,7 +21,7 @@ from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Kept, 
 
 STEPS = 999_999  # the lane of the steps
 STREAMS = 1_000_000  # the lanes of streams are numbered from here
-_MOST_ARRAYS = 50  # whose shapes stand at a slice
+_MOST_ARRAYS = 50  # whose shapes a slice shows
 MOST_COUNTERS = 100_000  # points of the counter; of more changes every nth is shown
 
 
@@ -43,7 +43,7 @@ def trace(
 
     pid, zero   the number of its group of lanes, and what is time 0 (default: the log's own)
     """
-    arrows = f'"{pid}.' if pid else ""  # with several logs in one trace each has ids of its own
+    arrows = f'"{pid}.' if pid else ""  # with several logs in one trace their ids differ
     given = reader.header.get("pid")
     pid = pid or (given if is_count(given) else 0) or 1
     base: int = reader.header["base_ns"] if zero is None else zero

@@ -1,8 +1,8 @@
-"""Tensors that leave for NumPy or come from it, told while somebody asks.
+"""Conversions of tensors to NumPy and from it, reported while a log records.
 
-The ways out and in (`numpy`, `tolist`, `data`, `__array__` and the making of a tensor from an
-array) are no ops, so no event tells of them. While a log records, these methods of the class report
-each use by a line of the user's; at other times the class is as it was written.
+The conversions (`numpy`, `tolist`, `data`, `__array__` and the making of a tensor from an array)
+are no ops, so they have no events. While a log records, these methods of the class report each use
+by a line of the user's. At other times the class is as written.
 """
 
 import functools

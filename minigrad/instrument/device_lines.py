@@ -11,7 +11,8 @@ from .stream_marks import Mark, StreamMarks, stream_name
 class DeviceLines:
     """Gathers marks while a log is open, and gives lines of what the device has come to.
 
-    Nothing waits: what the device has not come to stays for the next time; `finish` waits, once.
+    Nothing waits: entries that the device has not reached stay for the next time; `finish` waits,
+    once.
     """
 
     def __init__(self, thread: Callable[[], int]) -> None:
@@ -28,7 +29,7 @@ class DeviceLines:
         device.observers.append(self._copied)
 
     def close(self) -> None:
-        """End; what has been heard is still to be taken."""
+        """End; pending entries are still to be taken."""
         device.observers.remove(self._copied)
         self.marks.close()
         self.is_open = False
@@ -45,7 +46,7 @@ class DeviceLines:
         self._copies.append(("device", direction, "copy", None, thread, t0, t0, t1, stream))
 
     def taken(self) -> list[tuple]:
-        """What is complete on the device by now, as entries for Lines.write_others."""
+        """Entries complete on the device by now, for Lines.write_others."""
         found = [self._copies.popleft() for _ in range(len(self._copies))]
         for _ in range(len(self._heard)):  # streams do not end in the order of the host
             entry = self._heard.popleft()

@@ -18,7 +18,7 @@ from .stream_marks import StreamMarks
 
 
 class DeviceSpan(NamedTuple):
-    """What one op, or one copy between host and device, took on the device.
+    """The device time of one op, or of one copy between host and device.
 
     kind     "forward", "backward", or "to host" and "to device" (op is then "copy")
     stream   which stream of the device, as it names them
@@ -40,9 +40,9 @@ class DeviceSpan(NamedTuple):
 class DeviceTimes:
     """`with mg.DeviceTimes() as times:` records; afterwards `times.spans`, and print(times).
 
-    The time between an op's marks includes waiting where its stream has nothing to do until the
-    host comes with its next kernel: for ops smaller than a launch, `time` is the host's.
-    `mg.event_log(path, device=True)` keeps the same beside the times of the host.
+    The time between an op's marks includes waiting where its stream is idle until the host launches
+    its next kernel. For ops smaller than a launch, `time` is the host's. `mg.event_log(path,
+    device=True)` keeps the same in addition to the times of the host.
     """
 
     def __init__(self) -> None:

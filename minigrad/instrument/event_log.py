@@ -4,8 +4,8 @@
         train()
 
 then `minigrad-profile view run.jsonl`. The file grows as "run.jsonl.partial" and takes its name
-when it is complete, also when the program ends with an exception. What a killed program leaves
-can be read up to the cut.
+when it is complete, also when the program ends with an exception. The log of a killed program can
+be read up to the cut.
 """
 
 import os
@@ -42,7 +42,7 @@ _LONGEST_US = 1e15  # 30 years: what a clock's nanoseconds can tell
 
 
 class event_log:
-    """Record every event into a file while entered. Memory stays bounded, whatever the run.
+    """Record every event into a file while entered. Memory stays bounded in every run.
 
     path        where the finished log will be
     max_events  further events are counted as dropped, not recorded
@@ -50,19 +50,19 @@ class event_log:
                 (the one event for each whole backward is always kept)
     memory      also record which arrays live from when to when, and whose they are (memory.py)
     stack       how many frames of the caller's code to keep with each op; 0: the one line
-    sync        wait for the device after each op, so that its time is its own (slow)
+    sync        wait for the device after each op: its time is then its own (slow)
     device      also when each op began and ended on a GPU, by stream, without waiting for it
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
     sections    the engine's own time in each call too, as marks: "mul: unwrap"
     sample_ms   how often to look at where each thread is, for the time outside of ops; 0: never
 
-    A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
-    ends the recording with one line on stderr, not the program. `place` is the file, with its whole
-    path, that holds what was written: that of `path` when the log is closed, if all went well.
-    `failed` says that a write did not go well, so that the file may end in the middle.
+    A file that cannot be opened is an OSError. If it cannot be written further (a full disk), the
+    recording ends with one line on stderr, and the program goes on. `place` is the file, with its
+    whole path, that holds what was written: that of `path` when the log is closed, if all went
+    well. `failed` says that a write has failed: the file may end in the middle.
     """
 
-    finds_origin = True  # by itself, where nobody else listens
+    finds_origin = True  # by itself, where it is the only listener
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class event_log:
             self._device.open()  # without a GPU that is an error, before there is a file
         try:
             self._begin()
-        except BaseException:  # Ctrl-C, too: what was there stays, and nothing goes on recording
+        except BaseException:  # Ctrl-C, too: the written part stays, and nothing goes on recording
             self._unlisten()
             self._listening = False
             self._close_device()
@@ -206,7 +206,7 @@ class event_log:
                 cost = self._hearing_cost()
             if self._is_open and self._marks:
                 marking = self._marking_cost()
-        finally:  # Ctrl-C meanwhile: the file is whole all the same
+        finally:  # Ctrl-C at this time: the file is whole all the same
             try:
                 self._finish(cost, marking)
             except BaseException:
@@ -216,7 +216,7 @@ class event_log:
                 self._unlisten()  # in vain, unless it was interrupted above
 
     def _hearing_cost(self) -> Cost:
-        """What an event has cost its op before it was written: measured now, on other ops.
+        """The cost of an event for its op before writing: measured now, on other ops.
 
         The mean over the sorts of events; of few, what a plain one takes is near enough.
         """
@@ -253,7 +253,7 @@ class event_log:
             writer.discard()
 
     def _marking_cost(self) -> float:
-        """What a mark has cost before it was written."""
+        """The cost of a mark before writing."""
         like = event_log(self.path, sample_ms=0)
         return marking_cost(like.marked, like._writer.others.clear)
 
@@ -392,7 +392,7 @@ class event_log:
                 self.marked("section", f"{op}: {name}", t0, t1, None)
 
     def leave(self) -> None:
-        """In a forked child: hear nothing, write nothing; the log is the parent's."""
+        """In a forked child: do not listen or write; the log is the parent's."""
         self._listening, self._device = False, None
         self._sampler.leave()
         self._unlisten()

@@ -2,8 +2,8 @@
 
 A graph dump is one JSON document, an event log is JSON lines; `graph.schema.json` and
 `events.schema.json` in this folder define their contents exactly. Both begin with the same
-header. Readers refuse a newer major version, keep fields they do not know, bound what they take
-into memory, and never execute anything; what is wrong with a file is said in one FormatError.
+header. Readers refuse a newer major version, keep fields they do not know, bound their memory, and
+never execute anything. Any fault of a file is one FormatError.
 """
 
 import json

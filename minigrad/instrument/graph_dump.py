@@ -1,4 +1,4 @@
-"""Graph dumps: what a forward left behind, in the `minigrad.graph` format, for the viewer.
+"""Graph dumps: the graph of a forward, in the `minigrad.graph` format, for the viewer.
 
     mg.dump_graph(loss, "graph.json")              before backward
 
@@ -38,7 +38,7 @@ def named(owner: str, names: Mapping[str, Tensor] | None) -> Mapping[str, Tensor
 
 
 class Known:
-    """What nodes do not tell: small results' numbers, names given by the user, shared memory."""
+    """Facts that nodes lack: small results' numbers, names given by the user, shared memory."""
 
     def __init__(self, values: Mapping, names: Mapping[str, Tensor] | None):
         self.values = values  # node -> numbers
@@ -182,7 +182,7 @@ def _slots(node: Any) -> list[int]:
 
 
 def array_record(shape: tuple, dtype: Any) -> dict[str, Any]:
-    """What a dump tells of an array."""
+    """The entry of an array in a dump."""
     name, itemsize = _name_and_size(dtype)
     size = math.prod(shape) * itemsize
     return {"shape": [int(n) for n in shape], "dtype": name, "bytes": size}
@@ -260,7 +260,7 @@ def _site(origin: tuple | None) -> dict[str, Any] | None:
 def _saved(node: Any, known: Known) -> tuple[list[dict], dict[str, str], str]:
     """The arrays that a node keeps for its rules, its static parameters, and where it lives."""
     saved, params, device = [], {}, "cpu"
-    held = node.saved if type(node.saved) is tuple else ()  # what is packed away stays there
+    held = node.saved if type(node.saved) is tuple else ()  # packed arrays stay packed
     for name, value in zip(node.plan.names, held, strict=False):
         several = isinstance(value, tuple | list) and any(map(_is_array, value))
         parts = enumerate(value) if several else [(None, value)]

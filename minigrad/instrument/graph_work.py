@@ -1,6 +1,6 @@
 """FLOPs of a node, forward and backward, from what the node itself still knows.
 
-A node keeps its parents, what its rules need and the shape of its result. Where that leaves an
+A node keeps its parents, the values for its rules and the shape of its result. Where that leaves an
 input or a parameter unknown that the count reads, there is no number rather than a wrong one.
 """
 

@@ -1,4 +1,4 @@
-"""The listener of an event log: what is noted of each event while its op waits.
+"""The listener of an event log: it notes each event while its op waits.
 
 Which call it is (calls.py), by shapes and dtypes: to keep an array would keep it alive. All else is
 worked out once for each call; four values an event wait for the next batch.
@@ -22,7 +22,7 @@ from .wide import WideSources
 
 FOLLOW_ALL = 256  # recorded calls whose graphs are followed, all of them;
 ONE_IN = 13  # of later ones one in so many: a prime, since steps repeat themselves
-TOLD = 64  # one in so many of those calls is told with its callers
+TOLD = 64  # one in so many of those calls has its callers
 
 
 def hearing(
@@ -40,7 +40,7 @@ def hearing(
     """A function of one event: names bound here cost little.
 
     It adds FIELDS values to `events`, and calls flush() when `most` are there. The nodes of a call
-    share its origin, so that an event leaves nothing behind for Python's cyclic collector.
+    share its origin: an event leaves nothing behind for Python's cyclic collector.
     """
     add, own, here, state = events.extend, lines.threads.own, lines.threads.here, modes.state
     calls, known, forwards = lines.calls, lines.calls.known, lines.calls.forwards

@@ -1,7 +1,7 @@
 """What hearing costs a program: real ops and scopes, with and without a listener, in turns.
 
-A turn is long enough for what a listener does from time to time, such as writing a batch: that has
-a time of its own, but what the processor keeps at hand is gone after it, and the next ops are slow.
+A turn is long enough for a listener's occasional work, such as writing a batch. That work is timed
+separately, but it empties the processor's caches, and the next ops are slow.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ..tensor_api.create import tensor
 
 _OPS = 256  # in one turn
 _TURNS = 12
-_QUICK = 25  # the percentile of the turns that counts: those which nobody else held up
+_QUICK = 25  # the percentile of the turns that counts: those without a delay from outside
 
 
 class Cost(NamedTuple):
@@ -55,19 +55,19 @@ def hearing_cost(
     brief: Callable[..., bool] | None = None,
     sort: str = "plain",
 ) -> Cost:
-    """What an op takes longer while `hear` listens, with settle() after each turn.
+    """The extra time of an op while `hear` listens, with settle() after each turn.
 
     settle         what the listener does in the end with what it has heard
     stack, origin  what `hear` needs of a call's line, as events.listen says
     frames         of the caller's code from which the ops are called, as a stack has them
     dtype          of the ops' arrays
-    apart          nanoseconds so far that are told elsewhere, and are not counted here
+    apart          nanoseconds so far that are counted elsewhere, and not here
     brief          hears the short form of a call (engine/events.py), if the listener has that
     sort           of the events: "plain" multiplications; "described", a sum along an axis, which
                    is told with that; "backward", a multiplication and its rule together
 
-    While others listen too, they must not hear of ops that are none of the program's: then `hear`
-    is timed alone, without what the op does for it.
+    Other listeners must not get ops that are none of the program's. With any, `hear` is timed
+    alone, without the op's part of the work.
     """
     if events.listeners or modes.active:
         return _alone(hear, settle, apart)
@@ -79,7 +79,7 @@ def hearing_cost(
 
 
 def marking_cost(marked: Callable[..., None], settle: Callable[[], None]) -> float:
-    """What a module's scope takes while `marked` listens, in nanoseconds; 0 while others listen."""
+    """Nanoseconds of a module's scope while `marked` listens; 0 with other listeners."""
     if events.listeners or modes.active:
         return 0.0
     listener = _Listener(lambda event: None, marked)

@@ -1,9 +1,9 @@
 """Graphs that stay when their step is over: which nodes live on, and which line keeps them.
 
-Some nodes of each step are followed by weak references. When most of those that one line made in
-earlier steps are still alive, something holds on to them: a list of losses, a sum over steps that
-was not detached, a parameter that was updated under recording. Who it is, the variables of the
-running functions tell; it is looked for once for each line, since that takes some milliseconds.
+Some nodes of each step are followed by weak references. If most of those that one line made in
+earlier steps are still alive, something holds them. It may be a list of losses, a sum over steps
+that was not detached, or a parameter that was updated under recording. Who it is, the variables of
+the running functions tell; it is looked for once for each line, since that takes some milliseconds.
 """
 
 import ast

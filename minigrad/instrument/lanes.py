@@ -28,8 +28,8 @@ class Lane:
 class Lanes:
     """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n.
 
-    `others` is given every record that is no event, mark, sample or kept graph: a log is read once,
-    so that it may come through a pipe.
+    `others` gets every record that is no event, mark, sample or kept graph. A log is read once, and
+    so may come through a pipe.
 
     marks   the log's marks (scopes, steps, optimizer steps, hooks), in the order of their ends
     samples where threads were, in the order of time

@@ -1,4 +1,4 @@
-"""The lines of an event log: what was heard, as text, with names defined before they are used."""
+"""The lines of an event log: events as text, with names defined before they are used."""
 
 import hashlib
 import itertools
@@ -87,7 +87,7 @@ class Lines:
                 lines.append(getattr(self, f"_{entry[0]}")(*entry[1:], lines))
 
     def _alloc(self, key: tuple, entry: tuple, lines: list[str]) -> tuple[str, str]:
-        """What lines of such arrays, made by one op on one line, say besides their numbers."""
+        """The text around the numbers in lines of such arrays, made by one op on one line."""
         _, _, _, nbytes, category, phase, op, _, thread, origin, shape, dtype = entry
         middle = (
             f',"bytes":{nbytes},"category":"{category}","phase":"{phase}",'
@@ -154,7 +154,7 @@ class Lines:
     # -- what calls have in common ---------------------------------------------------------------
 
     def _text(self, call: Call, lines: list[str]) -> tuple[str, str, str]:
-        """What the lines of a call say before t0, between t1 and the number, and behind it."""
+        """The text of a call's lines before t0, between t1 and the number, and behind it."""
         begin = f'{{"kind":"{call.kind}","op":{self._quoted(call.op)},"t0":'
         middle = f',"thread":{self._number(("thread", call.thread), lines)},"seq":'
         end = ""
@@ -199,7 +199,7 @@ class Lines:
             site = site_of((code, instruction, "")) or {}
             number = self._number(("site", *site.values()), lines)
             self._write_source(site.get("file", ""), lines)
-            self._codes.append(code)  # so that its id stays its own
+            self._codes.append(code)  # no other object may get its id
             self._names[id(code), instruction] = number
         return number
 
@@ -222,7 +222,7 @@ class Lines:
         lines.append(json_text(source) + "\n")
 
     def _number(self, name: tuple, lines: list[str]) -> int:
-        """The number that stands for a site, scope, thread or signature, defined when it is new."""
+        """The number of a site, scope, thread or signature, defined when it is new."""
         number = self._names.get(name)
         if number is None:
             if len(self._names) >= _MOST_NAMES:
@@ -288,7 +288,7 @@ def _definition(what: str, *content: Any) -> dict[str, Any]:
 
 
 class Threads:
-    """The threads that have been heard, each with a number of its own, and their names.
+    """The threads in the log, each with a number, and their names.
 
     What `threading.get_ident` gives is no such number: when a thread has ended, the next one that
     starts often gets the same.
@@ -315,15 +315,15 @@ class Threads:
         return self._numbered(ident) if number is None else number
 
     def _learned(self) -> int:
-        """Give this thread a number, and keep its name: once it has ended nobody could tell it."""
+        """Give this thread a number, and keep its name: it is unknown once the thread has ended."""
         self.own.number = number = self._numbered(identity(), heard=True)
         return number
 
     def _numbered(self, ident: int, heard: bool = False) -> int:
-        """A thread's number, perhaps one that the sampler or the thread has asked for meanwhile."""
+        """A thread's number, perhaps one that the sampler or the thread has asked for before."""
         running = {thread.ident: thread.name for thread in threading.enumerate()}
         with self._lock:
-            if heard:  # for the first time: what was heard before by this identity has ended
+            if heard:  # for the first time: the former thread of this identity has ended
                 number = self._given.pop(ident, None)
             else:
                 number = self._heard.get(ident, self._given.get(ident))

@@ -1,4 +1,4 @@
-"""What an event log has heard and not written yet, and the file that it goes to."""
+"""The pending events of an event log, and its file."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from .log_lines import Lines
 from .variables import complain
 from .writing import GrowingFile
 
-BATCH = 128  # events kept before they are written: few, so that they stay in the processor's cache
+BATCH = 128  # events kept before they are written: few, to stay in the processor's cache
 
 
 class LogWriter:
@@ -91,7 +91,7 @@ class LogWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what waits; others may append meanwhile, behind what is taken."""
+        """Write the pending entries; other threads may append behind them at the same time."""
         began, used = perf_counter_ns(), thread_time_ns()
         self.others += self.taken()
         events, others = self.events[:], self.others[:]
@@ -113,7 +113,7 @@ class LogWriter:
                 self.marks += marks
                 self.drop(left_out)
                 self.file.write(text)
-        except BaseException:  # Ctrl-C in the middle: what it cost is counted, and names that
+        except BaseException:  # Ctrl-C in the middle: its cost is counted, and names that
             if not given:  # may not have reached the file are defined again
                 self.dropped += count
             self.lines.forget()

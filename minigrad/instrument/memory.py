@@ -1,12 +1,12 @@
 """Who holds memory, from when to when: the arrays that ops make and are given, while it listens.
 
 An array that owns its data is one piece of memory; views belong to their owner. It is noted when
-an op first returns it, or is first given it, with a weak reference that tells when it goes. What
-an op needs and frees inside itself is not seen.
+an op first returns it, or is first given it, with a weak reference that tells when it goes. Memory
+that an op allocates and frees inside itself is not seen.
 
-Categories. A tensor that optimizers train is a parameter, another leaf or plain array an input;
-what an op returns is temporary until a node saves it for its rules, then saved; what a backward
-passes on, and what `.grad` holds, is gradient; arrays that an optimizer keeps are its state.
+Categories. A tensor that optimizers train is a parameter, another leaf or plain array an input. A
+result of an op is temporary until a node saves it for its rules, then saved. Arrays that a backward
+passes on, and those in `.grad`, are gradients; arrays that an optimizer keeps are its state.
 """
 
 import os
@@ -48,9 +48,9 @@ class MemoryTracker:
     ("release", id, t, used, used_forward)
     ("held", id, used, used_forward)           at the end, for what is still there
 
-    The caller adds thread and origin by giving `where`, a pair, to what it calls. One line is told
-    at a time, but for releases: several threads may free at once.
-    freed: the time at which an array is given back, asked as it goes.
+    The caller adds thread and origin by giving `where`, a pair, to what it calls. Lines come one at
+    a time, except releases: several threads may free at once. freed: gives the time at which an
+    array is released.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class MemoryTracker:
     def backward(
         self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple
     ) -> None:
-        """A node has run backward: what it had saved has been used, its contributions are new."""
+        """A node has run backward: its saved arrays have been used, its contributions are new."""
         with self.lock:
             self._backward(op, t, node, g, contributions, where)
 
@@ -177,7 +177,7 @@ class MemoryTracker:
     def _of(
         self, x: Any, t: int, category: str, phase: str, op: str | None, seq: Any, where: tuple
     ) -> _Held | None:
-        """What is known of the memory that x shows; noted, if it is seen for the first time."""
+        """The record of the memory that x shows; made, if it is seen for the first time."""
         array = _owner(x)
         if array is None:
             return None
@@ -228,7 +228,7 @@ class MemoryTracker:
 
 
 def _telling(tracker: MemoryTracker) -> Callable[[Any], None]:
-    """What the interpreter calls as memory goes; it does not keep the tracker, that has it."""
+    """The interpreter calls it as memory is freed. The tracker keeps it, and not the reverse."""
     known = weakref.ref(tracker)
 
     def gone(held: Any) -> None:
@@ -253,7 +253,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class PeakMemory:
-    """The bytes that live, now and at their peak, by category: what an aggregate profile keeps."""
+    """The live bytes, now and at their peak, by category, for an aggregate profile."""
 
     def __init__(self) -> None:
         self.tracker = MemoryTracker(_weakly(self._heed), 10_000_000)

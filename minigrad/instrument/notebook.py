@@ -10,7 +10,7 @@ from typing import Any
 
 
 def viewer_forms(graph: Any, *kinds: str, **how: Any) -> dict[str, str]:
-    """What the viewer makes of a dump, by MIME type (all, or these); {} where it is missing."""
+    """The viewer's output for a dump, by MIME type (all, or these); {} where it is missing."""
     try:
         shown = importlib.import_module("minigrad_viz").show(graph, **how)
         return shown._repr_mimebundle_(include=kinds or None)

@@ -1,4 +1,4 @@
-"""What a graph dump keeps of an array: its norm, whether it is finite, and the numbers if few.
+"""An array's entry in a graph dump: its norm, whether it is finite, and the numbers if few.
 
 A dump never holds large arrays. The numbers of the small ones are what a student follows by hand.
 """
@@ -68,7 +68,7 @@ def histogram(x: Any) -> dict[str, Any] | None:
     x = raw(x)
     if x.size <= SMALL or x.dtype.kind in "cOUS":
         return None
-    # an odd step, so that it visits every column of a matrix with 2ⁿ of them
+    # an odd step, to visit every column of a matrix with 2ⁿ of them
     numbers = x.ravel()[:: (x.size - 1) // SAMPLED + 1 | 1].astype(np.float64)
     xp = array_module(numbers)
     numbers = numbers[xp.isfinite(numbers)]

@@ -3,9 +3,9 @@
     with mg.cuda.nvtx():
         train()
 
-then `nsys profile python train.py`. A range opens before an op runs and closes behind it, in the
-thread that runs it: "matmul", "matmul.backward #12" with the number of the node, and the scope
-behind it. Ops inside function transforms (grad, vmap, jvp) have no range of their own.
+then `nsys profile python train.py`. A range opens before an op runs and closes after it, in the
+thread that runs it. Names are "matmul", or "matmul.backward #12" with the number of the node, and
+the scope after it. Ops inside function transforms (grad, vmap, jvp) have no range.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Ranges:
         self._push: Callable[[str], Any] = nvtx.RangePush
         self._pop: Callable[[], Any] = nvtx.RangePop
         events.opening, events.around = self._open_forward, self._around
-        modes.add_check()  # so that every op says when it begins
+        modes.add_check()  # every op then says when it begins
         events.listen(self)
         return self
 

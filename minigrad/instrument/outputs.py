@@ -1,7 +1,7 @@
 """The files of a profile: which formats are wanted, where they go, and writing them at its end.
 
 A table and its JSON come from the profile's own numbers; the other formats are made of an event log
-that runs beside it.
+that runs at the same time.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def format_of(out: str | None) -> str:
 
 
 class Outputs:
-    """What one profile writes. Problems with files are one line on stderr, never an exception."""
+    """Outputs of one profile. Problems with files are one line on stderr, never an exception."""
 
     def __init__(self, out: Any, format: Any, log_options: dict[str, Any]):
         self.out = None if out is None else os.path.abspath(out)  # the program may go elsewhere

@@ -5,8 +5,8 @@
     print(prof.table())
 
 The listener appends two numbers per event to lists that belong to the op; sums are formed later,
-a few thousand at a time. Appending is atomic in Python, so threads need no lock there. What goes
-into files is outputs.py's business.
+a few thousand at a time. Appending is atomic in Python, so threads need no lock there. Files are
+the part of outputs.py.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class profile(metaclass=CalledFirst):
     lines       tell source lines apart
     memory      follow which arrays live: their bytes at the peak, by category
     sections    split the engine's own time in each call: scan, unwrap, forward, link, wrap; in the
-                formats made of a log they are marks beside the op
+                formats made of a log they are marks next to the op
     schedule    (wait, warmup, active, repeat): which steps to count; call step() after each
     every       report after every N ops and count from zero again
     out         a file to write when the profile is left ({n}: its number, with every)
@@ -241,8 +241,8 @@ class profile(metaclass=CalledFirst):
         """The event's time without that of the events inside it.
 
         Only a node's backward can hold others: the ops that a rule records under create_graph, a
-        recomputation with a backward of its own. They end, and so are told, before it, and they
-        began after it did.
+        recomputation with its backward. They end, and so are reported, before it, and they began
+        after it did.
         """
         own = spent
         with self._lock:

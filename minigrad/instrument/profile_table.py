@@ -60,7 +60,7 @@ def _of_scopes(scopes: dict[str, tuple[int, int]], wall: int, top: int) -> str:
 
 
 def _of_variants(variants: dict[tuple[str, str], int], rows: list[Row], top: int) -> str:
-    """A table of the forms that computed an op in place of its own."""
+    """A table of the forms that computed an op in place of the reference form."""
     calls = {row.op: 0 for row in rows}
     for row in rows:
         calls[row.op] += row.calls * (row.phase == "forward")

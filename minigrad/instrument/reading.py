@@ -21,9 +21,8 @@ _CELL = re.compile(r"In\[(\d+)\]")
 def opened(path: str | os.PathLike) -> BinaryIO:
     """The file, opened for reading bytes, decompressed; OSError where that cannot be.
 
-    Of a named pipe, `open` waits for somebody who opens it for writing. If nobody does within
-    PATIENCE that is an OSError too: a command should not wait for ever for a file that was only
-    named by mistake.
+    Of a named pipe, `open` waits for a writer. If none comes within PATIENCE that is an OSError
+    too: a command should not wait for ever for a file that was named by mistake.
     """
     if not _is_pipe(path):
         file = open(path, "rb")
@@ -36,7 +35,7 @@ def opened(path: str | os.PathLike) -> BinaryIO:
 
     def stop_waiting() -> None:
         in_vain.set()
-        with contextlib.suppress(OSError):  # nobody waits any more
+        with contextlib.suppress(OSError):  # no one waits any more
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
     timer = threading.Timer(PATIENCE, stop_waiting)

@@ -56,7 +56,7 @@ class _Pass:
         self.document["edges"] += edges
 
     def sent(self, node: Any, contributions: Sequence) -> list[dict[str, Any]]:
-        """What the node gave to each input that received something."""
+        """The node's contribution to each input that received one."""
         found = []
         edges = self.inputs.get(node.number, ())
         for edge, parent, c in zip(edges, node.parents, contributions, strict=False):

@@ -57,7 +57,7 @@ class Event:
 
     @property
     def promoted(self) -> bool:
-        """Whether a forward made double precision of a narrower input, beside a wide one."""
+        """Whether a forward made double precision of a narrower input, next to a wide one."""
         if self.kind != "forward" or self.op in CASTS:
             return False
         wide = any(y["dtype"] in ("float64", "complex128") for y in self.arrays["outputs"])
@@ -272,7 +272,7 @@ NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
 
 
 def event_fault(record: dict) -> str | None:
-    """What is wrong with the line of an event, apart from what it refers to."""
+    """The fault in the line of an event, without its references."""
     get = record.get
     t0: Any = get("t0")
     t1: Any = get("t1")
@@ -294,7 +294,7 @@ _END_COUNTS = (
 
 
 def end_fault(record: dict) -> str | None:
-    """What is wrong with what the last line tells of the whole log."""
+    """The fault in the last line, about the whole log."""
     for name in _END_COUNTS:
         if name in record and not is_count(record[name]):
             return f'"{name}" of the log\'s end should be an integer'
@@ -302,7 +302,7 @@ def end_fault(record: dict) -> str | None:
 
 
 def mark_fault(record: dict) -> str | None:
-    """What is wrong with the line of a mark."""
+    """The fault in the line of a mark."""
     what, name = record.get("what"), record.get("name")
     t0: Any = record.get("t0")
     t1: Any = record.get("t1")
@@ -314,7 +314,7 @@ def mark_fault(record: dict) -> str | None:
 
 
 def sample_fault(record: dict) -> str | None:
-    """What is wrong with the line of a sample."""
+    """The fault in the line of a sample."""
     get = record.get
     if not (is_count(get("t")) and is_count(get("inside"))):
         return "a sample needs t and inside, integers"
@@ -325,7 +325,7 @@ def sample_fault(record: dict) -> str | None:
 
 
 def kept_fault(record: dict) -> str | None:
-    """What is wrong with the line of graphs that stayed."""
+    """The fault in the line of graphs that stayed."""
     for name in ("t", "nodes", "bytes", "first", "last"):
         if not is_count(record.get(name)):
             return f'"{name}" of what is kept should be an integer'
@@ -335,7 +335,7 @@ def kept_fault(record: dict) -> str | None:
 
 
 def device_fault(record: dict) -> str | None:
-    """What is wrong with the line of an op on a device, apart from what it refers to."""
+    """The fault in the line of an op on a device, without its references."""
     if not isinstance(record.get("of"), str):
         return 'a device line needs "of", a text'
     if not is_count(record.get("host")):
@@ -344,7 +344,7 @@ def device_fault(record: dict) -> str | None:
 
 
 def memory_fault(record: dict) -> str | None:
-    """What is wrong with the line of an allocation, a release or a category."""
+    """The fault in the line of an allocation, a release or a category."""
     get, kind = record.get, record["kind"]
     if not (is_count(get("id")) and (kind == "held" or is_count(get("t")))):
         return f"{kind} needs id and t, integers"

@@ -1,8 +1,8 @@
 """Samples: where each thread is, looked up a few hundred times a second while a log is recorded.
 
-Ops tell their own times. What a program does between them (its own Python, reading data, imports)
-no op tells, so a thread of its own looks at the others' frames. A sample stands for the time since
-the one before it: that takes account of C code which held the interpreter meanwhile.
+Ops tell their own times. Ops say nothing about the program between them (its Python, reading data,
+imports). So a separate thread looks at the others' frames. A sample counts for the time since the
+one before it. That includes C code which held the interpreter in between.
 
 A sample is ("sample", t, thread, sites, doing, via, inside):
 
@@ -47,7 +47,7 @@ USER, LIBRARY, OURS, DATA, IMPORT = range(5)
 
 
 class Sampler:
-    """Calls tell(sample) from a thread of its own, from `start` to `stop`.
+    """Calls tell(sample) from a separate thread, from `start` to `stop`.
 
     number_of  the number of a thread in the log, by its identity
     spent      nanoseconds of the processor that its thread took: waking it costs more than looking
@@ -135,7 +135,7 @@ class Sampler:
                 used, before = thread_time_ns(), used
                 self.spent += used - before
                 looks += 1
-        except Exception:  # what is shown of a program must never end it
+        except Exception:  # showing a program must never end it
             return
         finally:
             ended.release()
@@ -153,13 +153,13 @@ class Sampler:
     def freed(self) -> int:
         """When memory that is given back now was let go.
 
-        A frame that is looked at keeps its arrays, even if its function has returned. What this
-        thread frees, the program has let go since the look began.
+        A frame that is looked at keeps its arrays, even if its function has returned. Objects that
+        this thread frees, the program has let go since the look began.
         """
         return self._looked if get_ident() == self._own else perf_counter_ns()
 
     def _look(self, t: int, own: int) -> None:
-        """Look at all other threads, without a garbage collection meanwhile.
+        """Look at all other threads, without a garbage collection at the same time.
 
         To look at a frame makes an object of it. Python 3.11 crashes where that begins a collection
         in which another thread goes on, and ends the frame.

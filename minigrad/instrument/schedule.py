@@ -10,8 +10,8 @@ from ..modes import scopes
 class Schedule(NamedTuple):
     """Steps are counted by `step()`, called at the end of each.
 
-    wait     steps in which nobody listens, at no cost
-    warmup   steps that are heard and forgotten, so that caches and pools fill
+    wait     steps without listening, at no cost
+    warmup   steps that are recorded and forgotten, to fill caches and pools
     active   steps that are recorded
     repeat   how often this is gone through; 0: until the end
     """

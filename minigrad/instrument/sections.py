@@ -6,9 +6,9 @@
     link     the node, and what it saves
     wrap     the result is looked at, and made a tensor
 
-While somebody listens here, ops run by the source of their ordinary calls (`Primitive.general`, and
-`instrumented`, generated for each op) with a look at the clock where a comment begins a section. A
-section holds one such look. While nobody listens nothing of this is there.
+With a listener here, ops run by the source of their ordinary calls (`Primitive.general`, and
+`instrumented`, generated for each op). The source gets a look at the clock where a comment begins a
+section. A section holds one such look. Without a listener nothing of this is there.
 """
 
 import inspect
@@ -53,7 +53,7 @@ def unlisten(hear: Callable[[str, Spans], None]) -> None:
 
 
 def tell(op: str, spans: Spans) -> None:
-    """What a call with clocks does in the end."""
+    """The end of a call with clocks."""
     if not modes.state.muted:
         for hear in hearing:
             hear(op, spans)

@@ -18,7 +18,7 @@ def small_graph(x: Any) -> str:
     svg = viewer_forms(graph_dict(x), _SVG, title="graph").get(_SVG)
     if not svg:
         return ""
-    # As an image, so that its style sheet stays its own.
+    # As an image: its style sheet then stays its own.
     data = base64.b64encode(svg.encode()).decode()
     picture = f'<img alt="graph" style="max-width:100%" src="data:{_SVG};base64,{data}">'
     return f"<details><summary><small>graph</small></summary>{picture}</details>"

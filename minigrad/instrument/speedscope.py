@@ -135,7 +135,7 @@ class _Frames:
 
 
 def _write_profile(lane: Lane, lanes: Lanes, frames: _Frames, file: TextIO) -> None:
-    """One thread, written as it is walked: a million events never stand in memory as text."""
+    """One thread, written as it is walked: a million events are never in memory as text."""
     base = lanes.header["base_ns"]
     top = {
         "type": "evented",

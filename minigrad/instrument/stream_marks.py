@@ -1,9 +1,9 @@
 """Marks in the streams of a GPU, as the clock of a window: where each op began and ended there.
 
 A GPU works behind the host: when an op returns, its kernels have only been put into a stream. So
-each time the clock is asked it also puts a mark (an event) into the thread's current stream, and
-what lies between two marks is asked for when the device has come to them. Nothing waits for the
-device but the opening of the window, once for each device: there its time and the host's are tied.
+each look at the clock also puts a mark (an event) into the thread's current stream. The time
+between two marks is read when the device has reached them. Nothing waits for the device but the
+opening of the window, once for each device: there its time and the host's are tied.
 """
 
 from time import perf_counter_ns
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 
 
 def stream_name(mark: Mark) -> str:
-    """What a lane of this mark's stream is called."""
+    """The name of the lane of this mark's stream."""
     stream = "default stream" if mark.stream == 0 else f"stream {mark.stream:#x}"
     return f"GPU {mark.device}, {stream}"
 
@@ -77,13 +77,13 @@ class StreamMarks:
         mark, marks = self._mark(), self._waiting()
         t = perf_counter_ns()
         marks[t] = mark
-        if len(marks) > _KEPT:  # of ops that no listener was told of
+        if len(marks) > _KEPT:  # of ops without a listener
             for old in list(marks)[: _KEPT // 2]:
                 del marks[old]
         return t
 
     def _waiting(self) -> dict[int, Mark]:
-        """This thread's marks that nobody has asked for yet, by the clock's time."""
+        """This thread's marks that have not been read yet, by the clock's time."""
         try:
             return self._local.marks
         except AttributeError:
@@ -103,7 +103,7 @@ class StreamMarks:
     # -- what the device has come to ---------------------------------------------------------------
 
     def wait(self) -> None:
-        """Wait for the devices, so that all marks can be read."""
+        """Wait for the devices, to read all marks."""
         for number in self._tied:
             self._cuda.Device(number).synchronize()
 

@@ -1,4 +1,4 @@
-"""What the environment switches start (see environment.py for the list)."""
+"""The effects of the environment switches (see environment.py for the list)."""
 
 import atexit
 import os

@@ -35,7 +35,7 @@ def _three_digits(x: float) -> str:
 
 
 def shares(values: Sequence[int]) -> list[float]:
-    """The values in percent of their sum, to one decimal, so that they add to exactly 100.0.
+    """The values in percent of their sum, to one decimal; they add to exactly 100.0.
 
     Each is rounded down to a tenth; the tenths that are left go to those that lost most.
     """
@@ -72,7 +72,7 @@ def printable(text: str, instead: str = "?") -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """At most `width` columns; what is cut out in the middle leaves "…"."""
+    """At most `width` columns; "…" replaces the part cut out in the middle."""
     text = printable(text)
     if cells(text) <= width:
         return text

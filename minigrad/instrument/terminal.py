@@ -1,5 +1,5 @@
-"""What commands share: standard output and error as they find them (closed, a pipe cut off, too
-plain), and what an argument may be."""
+"""Helpers of commands: standard output and error in any state (closed, a pipe cut off, too plain),
+and checks of arguments."""
 
 import argparse
 import codecs
@@ -10,12 +10,12 @@ import shutil
 import sys
 import textwrap
 
-# One character for one, so that columns stay columns: units, dots and lines, bars of charts.
+# One character for one keeps the columns: units, dots and lines, bars of charts.
 _PLAIN = str.maketrans("µ…·×–−─│✓✗▁▂▃▄▅▆▇█", "u.*x---|+!12345678")
 
 
 def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What a plain encoding takes instead of the characters that it does not have."""
+    """Replacements for the characters that a plain encoding does not have."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end].translate(_PLAIN)
@@ -28,7 +28,7 @@ codecs.register_error("minigrad.plain", _plainly)
 def require_stdout() -> None:
     """Let standard output take any text; OSError where it is closed.
 
-    What its encoding does not have is written as something alike, or as an escape.
+    A character that its encoding lacks is written as a similar one, or as an escape.
     """
     if sys.stdout is None:  # as Python has it after `command >&-`
         raise OSError(errno.EBADF, "it is closed", "standard output")
@@ -49,7 +49,7 @@ def reader_left() -> int:
 
 
 def count(text: str) -> int:
-    """What a command's argument says: an integer from 0 on."""
+    """The value of a command's argument: an integer from 0 on."""
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
     return int(text)

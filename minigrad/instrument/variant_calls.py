@@ -6,7 +6,7 @@ from ..custom.variants import called
 class VariantCalls:
     """Counts between `start` and `pause`, over all threads; `reset` forgets them.
 
-    A variant counts its own calls (custom/variants.py), so that a profile only takes differences.
+    A variant counts its calls (custom/variants.py); a profile only takes differences.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Where float64 comes from: the line that brought it, for the ops which inherit it.
 
-An array of double precision that no op in sight has made arrives with the op that meets it first,
-or where the program made a tensor of it. What is computed from it inherits that line. Programs of
-one precision pay nothing for this: it begins with the first op that is given both.
+An array of double precision that no observed op has made counts from the op that meets it first, or
+from the line that made a tensor of it. Its results inherit that line. Programs of one
+precision pay nothing for this: it begins with the first op that is given both.
 """
 
 import weakref

@@ -1,6 +1,6 @@
 """Files that take their name when they are whole: written at once, or growing while a program runs.
 
-Behind a link, what it points to is replaced, with the permissions it had. A device or a pipe is
+Of a link the target is replaced, with the permissions it had. A device or a pipe is
 written into: its name is never given to a file.
 """
 
@@ -19,7 +19,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file so that nobody ever sees half of it."""
+    """Write a file as a whole: no reader ever sees half of it."""
     with written_whole(path) as file:
         file.write(text)
 
@@ -46,7 +46,7 @@ def written_whole(path: str) -> Iterator[TextIO]:
             with _text(raw, path) as file:
                 yield file
             raw.flush()
-            if os.name != "nt":  # named while it is locked: nobody takes it for abandoned
+            if os.name != "nt":  # named while it is locked: no process takes it for abandoned
                 _give_name(partial, target, mode)
         if os.name == "nt":
             _give_name(partial, target, mode)
@@ -61,11 +61,10 @@ def written_whole(path: str) -> Iterator[TextIO]:
 class GrowingFile:
     """A text file that grows as "name.partial" and takes its name at `finish`.
 
-    The place is settled at once: the program may change its folder meanwhile. While somebody else
-    grows the same file, this one grows under a name of its own, so that no line of one stands in
-    the other; the name goes to who finishes last. What was written stays where a write fails, and
-    where the program is killed: `place` says in which file. What ends in .gz is compressed; each
-    write can be read at once.
+    The place is settled at once: the program may change its folder later. While another process
+    grows the same file, this one grows under another name: the lines never mix. The last one to
+    finish gets the name. The written part stays if a write fails, or if the program is killed:
+    `place` says in which file. What ends in .gz is compressed; each write can be read at once.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -117,14 +116,14 @@ class GrowingFile:
             self._path, self._mode = os.path.realpath(path), _mode(path)
 
     def finish(self) -> None:
-        """Give the file its name; call it again where Ctrl-C has come meanwhile."""
+        """Give the file its name; call it again after a Ctrl-C."""
         again, self._finishing = self._finishing, True
         if os.name == "nt":  # where a file that is open cannot be renamed
             self.close()
         elif self._zip is not None:
             self._file.close()  # the end of what is compressed; the lock stays
         try:
-            if self._partial is not None:  # named while the lock is held: nobody takes it over
+            if self._partial is not None:  # named while the lock is held: no process takes it over
                 _give_name(self._partial, self._path, self._mode)
                 self.place = self._path
         except FileNotFoundError:
@@ -162,7 +161,7 @@ class GrowingFile:
 
 @contextmanager
 def _text(raw: Any, path: str) -> Iterator[TextIO]:
-    """What texts are written to, for bytes in `raw`."""
+    """A text file that writes its bytes to `raw`."""
     if os.fspath(path).endswith(".gz"):
         with gzip.open(raw, "wt", encoding="utf-8") as file:
             yield file
@@ -173,9 +172,9 @@ def _text(raw: Any, path: str) -> Iterator[TextIO]:
 
 
 def _open_partial(path: str) -> tuple[str, int]:
-    """The name and handle of an empty file that nobody else writes into.
+    """The name and handle of an empty file with no other writer.
 
-    What a killed program left behind is written over; another's file, a link or a pipe is not.
+    A killed program's remains are overwritten; another's file, a link or a pipe is not.
     """
     partial = f"{path}.partial"
     try:
@@ -199,7 +198,7 @@ def _open_partial(path: str) -> tuple[str, int]:
 
 
 def _is_ours(handle: int, partial: str) -> bool:
-    """Whether the open file is a regular one, locked by nobody else, and still has this name."""
+    """Whether the open file is regular, locked by no other process, and still has this name."""
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         return False

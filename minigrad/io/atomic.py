@@ -13,7 +13,7 @@ from ..backends.leaving import contextmanager
 
 def target_of(path: str | os.PathLike) -> Path:
     """The file that a save would replace; OSError where there can be none."""
-    target = Path(os.path.realpath(path))  # behind a link, what it points to is replaced
+    target = Path(os.path.realpath(path))  # of a link the target is replaced
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(target.parent))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
@@ -27,8 +27,8 @@ def target_of(path: str | os.PathLike) -> Path:
 def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
     """The name of a file to write, which takes `path`'s place when the block ends without error.
 
-    It lies in the same directory and is forced to the disk before it is renamed, so whoever opens
-    `path`, also after a crash, finds the old file or the new one. After an error, Ctrl-C included,
+    It lies in the same directory and is forced to the disk before it is renamed. So a reader of
+    `path` finds the old file or the new one, also after a crash. After an error, Ctrl-C included,
     the old file is as it was and nothing is left behind; the next save removes what a kill leaves.
     """
     target = target_of(path)

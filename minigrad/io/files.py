@@ -26,13 +26,12 @@ def save(
 
     state     {name: tensor or array}, as model.state_dict() gives it, or nested dictionaries,
               lists and tuples of these with numbers, strings, booleans and None
-    metadata  texts by name to be kept beside it
+    metadata  texts by name to be kept with it
 
     The names of a plain dictionary are the names in the file: PyTorch reads them, and weights
-    saved there are read here. A safetensors file keeps them in the order of the alphabet, npz and
-    nested states in the state's own. safetensors needs the package of that name and has no
-    complex128.
-    OSError where the file cannot be written; the old file is kept then.
+    saved there are read here. A safetensors file keeps them in alphabetical order, npz and nested
+    states in the state's order. The format safetensors needs the package of that name and has no
+    complex128. OSError where the file cannot be written; the old file is kept then.
     """
     if isinstance(path, Mapping):
         raise TypeError("save: the path is a dictionary; write mg.save(state, path)")
@@ -72,10 +71,9 @@ def load(
 ) -> dict[str, Any]:
     """Read what save, or another program, has written: the state with tensors in its places.
 
-    Sizes that the file declares are checked against it before memory is taken; max_bytes bounds
-    what its arrays may take (default: no more than the file holds; of a compressed npz 256 MiB or
-    100 times the file). FormatError for a damaged, hostile or too large file. No code in a file is
-    ever run.
+    Sizes that the file declares are checked against it before memory is taken. The arrays may take
+    max_bytes (default: no more than the file holds; of a compressed npz 256 MiB or 100 times the
+    file). FormatError for a damaged, hostile or too large file. No code in a file is ever run.
     """
     _check_kind(path)
     arrays, texts = _form(path).read(os.fspath(path), max_bytes)
@@ -87,13 +85,13 @@ def load(
 
 
 def _truths(a: np.ndarray) -> np.ndarray:
-    """Truth values of 0 and 1: a file may have other bytes, of which ops that select by the bits of
-    a mask would make numbers from nowhere."""
+    """Truth values of 0 and 1. A file may have other bytes, and ops that select by the bits of a
+    mask would make wrong numbers of them."""
     return a.view(np.uint8) != 0
 
 
 def metadata(path: str | os.PathLike) -> dict[str, str]:
-    """The texts that were saved beside a state."""
+    """The texts that were saved with a state."""
     _check_kind(path)
     texts = _form(path).read_metadata(os.fspath(path))
     return {name: text for name, text in texts.items() if name != _STATE}

@@ -199,7 +199,7 @@ def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np
             raise ValueError("max_header_size")
         shape, fortran, dtype = _parsed(reader, start + file.read(length))
     except Exception as error:  # NumPy parses it as Python text: there is no end to their kinds
-        long = "max_header_size" in str(error)  # NumPy's advice is for arguments of its own
+        long = "max_header_size" in str(error)  # NumPy's advice is for its own arguments
         reason = "it is longer than that of any array" if long else error
         raise FormatError(f"{what} has a damaged header: {reason}") from None
     if dtype.hasobject:

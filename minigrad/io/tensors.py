@@ -1,7 +1,7 @@
 """safetensors files, read through the library of that name.
 
 The library checks that declared shapes, dtypes and offsets agree with each other and with the
-file. What it lets pass is checked here first: names that come twice, and the bound on memory.
+file. Faults that it lets pass are checked here first: duplicate names, and the bound on memory.
 """
 
 import json
@@ -46,8 +46,8 @@ def library() -> ModuleType:
 def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
     """Write the arrays and texts; TypeError for a dtype that the format does not have.
 
-    The bytes are the library's, which itself would write them into a file of a name of its own and
-    rename that: a kill would leave it, where nobody knows whose it is.
+    The bytes are the library's. It would itself write them into a file of another name and rename
+    that; a kill would leave this file behind, without a known owner.
     """
     library()  # it has to be there to read the file again
     if METADATA in arrays:  # its place in the header is taken

@@ -1,8 +1,8 @@
 """A nested state as named arrays and a description in JSON, and back again.
 
 A dictionary of arrays is its own description. Anything deeper (a model's, an optimizer's and a
-generator's state, the number of the epoch) is written as arrays whose names are paths, such as
-"optimizer.state.0.exp_avg", beside a JSON tree of tagged values:
+generator's state, the number of the epoch) is written as arrays and a JSON tree of tagged values.
+The arrays' names are paths, such as "optimizer.state.0.exp_avg"; in the tree:
 
     {"dict": [[key, value], ...]}  {"list": [...]}  {"tuple": [...]}  {"array": name}
     {"float": "nan"}               numbers, strings, true, false and null as they are

@@ -158,7 +158,7 @@ def logsumexp(
     """y = log Σ b exp a over `axis`, with SciPy's arguments; differentiable in a and in b.
 
     A sum below 0 gives NaN; with return_sign the result is (log |Σ|, the sign of Σ: 1, 0 or −1).
-    A weight of 0 leaves its a out, whatever it is. TypeError for complex a or b where there are
+    A weight of 0 leaves its a out, for any a. TypeError for complex a or b where there are
     weights or a sign is asked for.
     """
     if b is None and not return_sign:

@@ -66,7 +66,7 @@ def _with_far(family: str, near: Any, x: Any, order: float) -> Any:
 
 
 def _forward(family: str) -> Callable:
-    """J (or Y, I, K ...) of a given order; 0 and 1 have functions of their own: j0, i1e."""
+    """J (or Y, I, K ...) of a given order; 0 and 1 have special functions: j0, i1e."""
     general = special_function(f"{family[0]}v{family[1:]}")
     special = {n: special_function(f"{family[0]}{n}{family[1:]}") for n in (0, 1)}
 
@@ -118,8 +118,8 @@ _gamma = special_function("gamma")
 _j, _y, _i, _ie, _k, _ke = (_forward(family) for family in ("j", "y", "i", "ie", "k", "ke"))
 
 
-# Rules take 16-bit floats to float32: an order's neighbours are many times their difference where
-# x is large, and those of K are beyond float16 long before the derivative is where x is small.
+# Rules take 16-bit floats to float32. For large x an order's neighbours are many times their
+# difference; for small x those of K leave float16 long before the derivative does.
 
 
 def _neighbours(family: Callable, x: Any, order: float) -> tuple:

@@ -1,7 +1,7 @@
 """Hypergeometric functions, among them (eˣ − 1)/x and the elliptic integrals.
 
-One rule serves the family: the derivative has every parameter raised by 1 (DLMF 16.3.1). It stands
-in for quotients such as (E − K)/(2m), which have no correct digit left near 0.
+One rule serves the family: the derivative has every parameter raised by 1 (DLMF 16.3.1). It
+replaces quotients such as (E − K)/(2m), which have no correct digit left near 0.
 """
 
 import math
@@ -59,7 +59,7 @@ def hypergeometric_dx(g, x, above, below):
 
 
 def _divisor(op: str, name: str, value: Any) -> float:
-    """A number that divides, so that it must not be 0, −1, −2 …"""
+    """A divisor: it must not be 0, −1, −2 …"""
     if (value := number(op, name, value)) <= 0 and value == int(value):
         raise ValueError(f"{op}: {name} divides, so it must not be 0, -1, -2 ..., got {value:g}")
     return value

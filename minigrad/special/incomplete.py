@@ -3,7 +3,7 @@
 In a shape parameter they have no closed form. Below the mean the integral is a power series with
 positive terms or a continued fraction, above it the upper integral is; both are taken of power
 series in s, at a + s, so that the coefficients of sⁿ are the derivatives divided by n!. On their
-side of the mean the parts of the first derivative have one sign, so nothing cancels: the relative
+side of the mean the parts of the first derivative have one sign, so nothing cancels. The relative
 error is that of xᵃ e⁻ˣ/Γ(a), some ε a log a. R. Boik and J. Robison-Cox (1998) differentiate the
 beta function's fraction the same way.
 """
@@ -29,7 +29,7 @@ __all__: list[str] = []  # see mg.special
 _LARGEST = 1e6  # beyond it some √a steps would be too many
 _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 1 << 13  # elements: all that a step reads and writes stays in cache
-_NOTHING = -800.0  # the logarithm of a factor beside which nothing counts
+_NOTHING = -800.0  # the logarithm of a factor that outweighs everything
 
 
 def _derivative_of_exp(y: Any, slope: Callable, n: int, m: int = 0) -> Any:
@@ -57,8 +57,8 @@ def _exp_series(log: Any, slope: Callable, degrees: tuple[int, int]) -> Any:
 def _where(fits: Any, usable: Any, xs: list, compute: Callable) -> Any:
     """compute(*xs) at the usable elements, 0 at others that fit, NaN elsewhere.
 
-    On the host in blocks: what a step reads and writes then stays in cache, and a block ends when
-    its own elements have converged.
+    On the host in blocks: the arrays of a step then stay in cache, and a block ends when its
+    elements have converged.
     """
     y = np.where(fits, 0.0, np.nan)
     places = np.flatnonzero(usable)
@@ -80,8 +80,8 @@ def _flat(*xs: Any) -> tuple[tuple, list]:
 def _when_done(step: Callable[[int], tuple]) -> Any:
     """step(k) = (the value so far, where it goes on changing), k = 1, 2 …, until it does nowhere.
 
-    Each element has the value of the step at which it was done (looked at after every fourth), so
-    that its bits do not depend on those beside it.
+    Each element has the value of the step at which it was done (checked after every fourth): its
+    bits do not depend on its neighbours.
     """
     k, y, going = 0, None, np.True_
     while going.any():

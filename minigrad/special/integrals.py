@@ -70,7 +70,7 @@ def _exp_over(x: Any) -> Any:
     return np.where(half == np.inf, half, half * (half / x))
 
 
-exp_over = elementwise(  # an op of its own: behind an infinite factor gradients would be ∞ · 0
+exp_over = elementwise(  # a separate op: behind an infinite factor gradients would be ∞ · 0
     in_float32(_exp_over),
     name="exp_over",
     dx=lambda x, y: y * (1 - 1 / widen(x)),

@@ -24,7 +24,7 @@ _t, _u, _legendre, _c, _p, _l, _h, _he = (
 
 
 def _slope(g: Any, degree: int, derivative: Callable) -> Any:
-    """g times the derivative, which takes the degree below; of a constant 0, whatever g is."""
+    """g times the derivative, which takes the degree below; of a constant 0, for any g."""
     return g * derivative(degree - 1) if degree else zero(g)
 
 
@@ -42,7 +42,7 @@ def chebyshev_dx(g, x, degree):
 @primitive(kind="elementwise")
 def gegenbauer(x, degree=0, alpha=1.0):
     """y = Cₙ⁽ᵅ⁾(x), n = degree ;  dy/dx = 2α Cₙ₋₁⁽ᵅ⁺¹⁾(x)"""
-    if alpha in (0.5, 1):  # SciPy has functions of their own for these, exact at ±1
+    if alpha in (0.5, 1):  # SciPy has separate functions for these, exact at ±1
         return (_legendre if alpha == 0.5 else _u)(x, degree)
     return _c(x, degree, alpha)
 

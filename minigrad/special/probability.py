@@ -266,10 +266,10 @@ def power_product(x, p, c):
     """y = eᶜ Π_i x_i^p_i along the last axis ;  gp_i = g y log x_i, gc = g y
 
     gx_i = g p_i (y with one power of x_i less). x and p (…, d), c (…): Dirichlet's density. A
-    factor 0 makes y 0, whatever the others are. Where an x_i is 0 the derivative in it is the limit
-    from above with the others held, in the order of differentiation: 0 for p_i > 1, ±∞ for p_i < 1
-    where no other factor is 0; and x_i⁰ is constant. Its price is d numbers more for each x_i:
-    exp(c + Σ p_i log x_i) is the same function, and cheaper, where all x_i > 0.
+    factor 0 makes y 0, for any others. Where an x_i is 0 the derivative in it is the limit from
+    above with the others held, in the order of differentiation: 0 for p_i > 1, ±∞ for p_i < 1 where
+    no other factor is 0; and x_i⁰ is constant. Its price is d numbers more for each x_i: exp(c + Σ
+    p_i log x_i) is the same function, and cheaper, where all x_i > 0.
     """
     if not x.ndim or p.shape != x.shape or c.shape != x.shape[:-1]:
         shapes = f"{x.shape}, {p.shape}, {c.shape}"

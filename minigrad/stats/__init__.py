@@ -4,13 +4,13 @@
     >>> mg.stats.norm.logpdf(mg.tensor([0.0, 1.0]), loc=0.0, scale=2.0)
     tensor([-1.61208571, -1.73708571])
 
-Each is made of ops, so it has derivatives of any order in every argument that the formula is
-differentiable in. ppf and isf, the inverses of cdf and sf, are NaN beyond 0 to 1. Outside its
-support a density is 0, its logarithm −∞, the gradient 0, and so is that of log 0; at an end of the
-support the gradient is the limit from inside, ∞ where that is infinite, of shares too: the slope of
-cdf is pdf there. Where there is no such distribution, as its scale or shape is not above 0, a mean
-count below 0 or a probability beyond 0 to 1, all is NaN, as in SciPy. Shares that do not add up to
-1 (dirichlet) are an error: nearly always they are logits, or lie in rows.
+Each is made of ops, so it has derivatives of any order in every argument in which the formula is
+differentiable. The inverses of cdf and sf, ppf and isf, are NaN beyond 0 to 1. Outside its support
+a density is 0, its logarithm −∞, the gradient 0, and so is that of log 0. At an end of the support
+the gradient is the limit from inside, ∞ where that is infinite. The same holds for shares: the
+slope of cdf is pdf there. Where there is no such distribution, all is NaN, as in SciPy: a scale or
+shape not above 0, a mean count below 0, a probability beyond 0 to 1. Shares that do not add up to 1
+(dirichlet) are an error: nearly always they are logits, or lie in rows.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What the distributions in mg.stats share: of one number location, scale, support, logarithms."""
+"""Base of the distributions in mg.stats: of one number location, scale, support, logarithms."""
 
 import math
 import re
@@ -48,9 +48,9 @@ def quantile(standard: Any, q: Any, loc: Any, scale: Any, *shapes: Any) -> Any:
 
 
 def log_share(share: Any, rest: Any) -> Any:
-    """log share, where rest = 1 − share: by the smaller of the two, so that near 1, too, it has all
-    its digits. Each is replaced where the other is used, so that no derivative there is NaN, and
-    so is a share of 0: its logarithm is −∞, with gradient 0, like that of a density outside."""
+    """log share, where rest = 1 − share: by the smaller of the two, which keeps all digits near 1
+    too. Each is replaced where the other is used: no derivative there is NaN. So is a share of 0:
+    its logarithm is −∞, with gradient 0, like that of a density outside."""
     near, nothing = share > 0.5, share == 0
     high = op.log1p(-op.where(near, rest, 0.0))
     low = op.log(op.where(near | nothing, 1.0, share))
@@ -58,8 +58,8 @@ def log_share(share: Any, rest: Any) -> Any:
 
 
 def _in_float64(function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """function(*args, **kwargs), its steps in float64 and its result rounded once: a share that is
-    too small for float32 has a logarithm and a slope there all the same."""
+    """function(*args, **kwargs), its steps in float64 and its result rounded once. A share that is
+    too small for float32 still has a logarithm and a slope there."""
     floats = floating_together(*args, *kwargs.values())
     dtype = common_dtype(*floats)
     if dtype.itemsize >= 8:
@@ -70,9 +70,9 @@ def _in_float64(function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def inside_of(inside: Any, z: Any, log_density: Any) -> Any:
-    """log_density of z where `inside`, else −∞; what lies outside is replaced before it, so that
-    neither its value nor its derivative can be NaN there (log_density takes the safe z). NaN is no
-    number outside: it counts as inside, and so comes back."""
+    """log_density of z where `inside`, else −∞. Values outside are replaced before it (log_density
+    takes the safe z): neither its value nor its derivative can be NaN there. NaN is no number
+    outside: it counts as inside, and so comes back."""
     return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
 
 

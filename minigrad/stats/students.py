@@ -90,7 +90,7 @@ def _t_quantile(q: Any, df: Any) -> Any:
     above = q > 0.5
     q = op.where(above, 1 - q, q)
     none = q == 0
-    end = op.log(op.where(none, q, 1.0))  # −∞ whatever ν is, with the slope ∞ in q
+    end = op.log(op.where(none, q, 1.0))  # −∞ for any ν, with the slope ∞ in q
     q = op.where(none, 0.5, q)
     by_normal = _quantile_of_score(special.ndtri(op.where(nearly_normal, q, 0.5)), large)
     # u = z/√ν = −(q ν B(ν/2, ½))^(−1/ν) (1 + O(1/u²))

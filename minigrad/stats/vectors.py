@@ -168,7 +168,7 @@ class _Span:
 
 
 def _span(cov: Any) -> _Span | None:
-    """What a covariance spans; None where that is everything. ValueError below 0."""
+    """The span of a covariance; None where that is the whole space. ValueError below 0."""
     values, vectors = np.linalg.eigh(on_host(cov))
     eps = _SINGULAR[values.dtype.itemsize] * np.finfo(values.dtype).eps
     least = eps * abs(values).max(-1, initial=0, keepdims=True)
