@@ -7,7 +7,8 @@ group are one program: a kernel on a GPU, a loop on the host while mg.accelerate
 only the group reads are never in memory.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..tape.trace import Step, Trace, flat, mapped, parts_of
 
 MOST_ARRAYS = 24  # that one kernel reads and writes: each takes registers
 MOST_SYMBOLS = 400  # of one kernel, so that compiling it takes no minute
+MOST_TRIED = 8  # groups that a step may join: thousands of steps may share one value
 
 
 class Work:
@@ -103,7 +105,9 @@ def work_of(step: Step, trace: Trace) -> Work | None:
     """
     if step.kind == "view" or step.draws or not step.reads():
         return None
-    arrays = trace.arrays
+    arrays, read = trace.arrays, [trace.arrays[value] for value in step.reads()]
+    if isinstance(read[0], np.ndarray) and not (launch.host and launch.host.takes(read)):
+        return None  # so little work that no loop pays
     try:
         if step.kind == "ufunc":
             reads = {x.value: arrays[x.value].shape for x in step.args if type(x) is Ref}
@@ -113,9 +117,10 @@ def work_of(step: Step, trace: Trace) -> Work | None:
         reads = {_value_of(x, step.reads(), arrays): x.shape for x in taken}
         if len(reads) < len(taken):
             return None  # one value in two forms
-        found = {id(y): value for y, value in zip(ys, step.outputs, strict=True)}
-        makes = [next(found[id(y)] for y in ys if _is(y, g)) for g in given]
-        if None in makes or len(set(makes)) < len([y for y in step.outputs if y is not None]):
+        left, makes = list(zip(ys, step.outputs, strict=True)), []
+        for g in given:
+            makes.append(left.pop(next(k for k, (y, _) in enumerate(left) if _is(y, g)))[1])
+        if any(value is not None for _, value in left):
             return None
         return _checked(Work(fn, reads, makes, trace), trace)
     except (NotFusible, LookupError, StopIteration, TypeError, ValueError):
@@ -208,7 +213,7 @@ class Groups:
         if is_barrier:
             self.barrier = (2 << group) - 1
         if work is not None:
-            for other in self.sharing(work):
+            for other in self.sharing(work)[:MOST_TRIED]:
                 group = self.merge(other, group)
 
     def sharing(self, work: Work) -> list[int]:
@@ -226,7 +231,7 @@ class Groups:
         works = [*together.values()]
         if _shapes(works) is None or 1 << a & self.barrier or self.between(a, b):
             return b
-        if sum(len(w.symbols) for w in works) > MOST_SYMBOLS or len(_values(works)) > MOST_ARRAYS:
+        if sum(len(w.symbols) for w in works) > MOST_SYMBOLS:
             return b
         self.members[a], self.members[b] = sorted(together), []
         self.works[a], self.works[b] = together, {}
@@ -269,7 +274,7 @@ def _rename(known: dict, old: int, new: int) -> None:
             group.add(new)
 
 
-def _shapes(works: list[Work]) -> dict[int, Any] | None:
+def _shapes(works: Sequence[Work]) -> dict[int, Any] | None:
     """How a program of these takes each value; None where they have no shape in common."""
     if len({work.full for work in works}) == 1:
         return {value: own for work in works for value, own in work.own.items()}
@@ -278,8 +283,8 @@ def _shapes(works: list[Work]) -> dict[int, Any] | None:
     return {value: own for work in works for value, own in work.lines.items()}
 
 
-def _values(works: list[Work]) -> set[int]:
-    """What a group reads and makes: more than it has in memory in the end."""
+def _values(works: Sequence[Work]) -> set[int]:
+    """What these read and make."""
     return {v for w in works for v in (*w.reads, *[y for y, _ in w.makes])}
 
 
@@ -296,25 +301,12 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
     for i, step in enumerate(steps):
         is_barrier = step.draws or bool(written) and _touches(step, trace, written)
         groups.add(i, step, work_of(step, trace), is_barrier)
-    readers: dict[int, set[int]] = {}
-    for group, members in enumerate(groups.members):
-        for i in members:
-            for value in steps[i].reads():
-                readers.setdefault(value, set()).add(group)
-    made = []
+    reads = [value for step in steps for value in step.reads()]
+    asked = Counter([*reads, *ends])
+    made: list[Step] = []
     for group in groups.order():
-        members = [steps[i] for i in groups.members[group]]
-        one = None
-        if len(members) > 1:
-            wanted = [
-                y
-                for step in members
-                for y in step.outputs
-                if y is not None and (y in ends or readers.get(y, set()) - {group})
-            ]
-            works = [groups.works[group][i] for i in groups.members[group]]
-            one = _joined(members, works, wanted, trace)
-        made += members if one is None else [one]
+        members = [(steps[i], groups.works[group].get(i)) for i in groups.members[group]]
+        made += _as_few(members, asked, trace)
     for step in made:
         if step.kind == "view" and not trace.fixed[step.reads()[0]]:
             step.kind = "call"  # its argument is another array in each run now
@@ -325,7 +317,7 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
 _ROUNDINGS = 64  # by which a fused result may be off, in units of the largest number met
 
 
-def _alike(ys: list, wanted: list[int], works: list[Work], trace: Trace) -> bool:
+def _alike(ys: list, wanted: list[int], works: Sequence[Work], trace: Trace) -> bool:
     """Whether these results are those of the single steps, to rounding.
 
     Measured by the largest number among all that the steps read and make: where large numbers
@@ -368,10 +360,33 @@ def _touches(step: Step, trace: Trace, written: set[int]) -> bool:
     return any(id(x) in written for x in [*arrays, *constants])
 
 
-def _joined(members: list[Step], works: list[Work], wanted: list[int], trace: Trace) -> Step | None:
+def _as_few(members: list, asked: Counter, trace: Trace) -> list[Step]:
+    """The steps of a group as one; as halves of it where one kernel cannot be made of them.
+
+    members   (step, its work), in order
+    asked     how often each value is read or handed out
+    """
+    steps = [step for step, _ in members]
+    if len(members) == 1:
+        return steps
+    inside = Counter([value for step in steps for value in step.reads()])
+    made = [y for _, work in members for y, _ in work.makes]
+    wanted = [y for y in made if asked[y] > inside[y]]
+    one = _joined(members, wanted, trace)
+    if one is not None:
+        return [one]
+    half = len(members) // 2
+    return [part for some in (members[:half], members[half:])
+            for part in _as_few(some, asked, trace)]  # fmt: skip
+
+
+def _joined(members: list, wanted: list[int], trace: Trace) -> Step | None:
     """These steps as one that makes the wanted values; None where no kernel can."""
+    steps, works = zip(*members, strict=True)
     own = {y for work in works for y, _ in work.makes}
     inputs = list(dict.fromkeys(v for work in works for v in work.reads if v not in own))
+    if not wanted or len(inputs) + len(wanted) > MOST_ARRAYS:
+        return None
 
     def program(*given: Symbol) -> list:
         known = dict(zip(inputs, given, strict=True))
@@ -390,15 +405,15 @@ def _joined(members: list[Step], works: list[Work], wanted: list[int], trace: Tr
         return ys and [_seen(y, shape) for y, shape in zip(ys, forms, strict=True)]
 
     arrays = [trace.arrays[value] for value in inputs]
-    if not wanted or (ys := run(*arrays)) is None or not _alike(ys, wanted, works, trace):
+    if (ys := run(*arrays)) is None or not _alike(ys, wanted, works, trace):
         return None
     for value, y in zip(wanted, ys, strict=True):
         same = next((v for v, x in zip(inputs, arrays, strict=True) if _is(x, y)), None)
         trace.owners[value] = frozenset([value]) if same is None else trace.owners[same]
         trace.arrays[value], trace.fixed[value] = y, False
-    names = "+".join(dict.fromkeys(step.name for step in members))
+    names = "+".join(dict.fromkeys(step.name for step in steps))
     step = Step("call", run, tuple([Ref(value) for value in inputs]), {}, f"fused({names})")
-    step.outputs, step.several, step.fused = list(wanted), True, tuple(members)
+    step.outputs, step.several, step.fused = list(wanted), True, steps
     return step
 
 
