@@ -43,7 +43,7 @@ for _ in range(3):
 plt.figure(figsize=(7, 2.8))
 for order, curve in enumerate(curves):
     plt.plot(x.detach().numpy(), curve.detach().numpy(), label="f" + "′" * order)
-plt.legend(ncol=4)
+plt.legend(ncol=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 plt.grid(alpha=0.3)
 plt.tight_layout()
 print("the third derivative was made by", curves[-1].grad_fn)

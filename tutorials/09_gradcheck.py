@@ -178,7 +178,7 @@ for row, (_, _, fooled, caught) in enumerate(table):
     ax.plot(-1.2, row, "o", color="#c0392b" if fooled else "#7fb08b")
     for check in caught:
         ax.plot(ids.index(check), row, "s", color="#33567f")
-ax.set_xticks([-1.2, *range(len(ids))], ["naive", *ids])
+ax.set_xticks([-1.2, *range(len(ids))], ["naive", *ids], rotation=60, fontsize=9)
 ax.set_yticks(range(len(table)), [row[0] for row in table])
 ax.invert_yaxis()
 ax.xaxis.tick_top()
