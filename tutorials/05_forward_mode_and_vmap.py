@@ -97,8 +97,9 @@ print(inspect.getsource(forward._push_elementwise))
 
 # %% [markdown]
 # The other kinds of ops need even less. Of a **linear** op (a sum, a transposition) the tangent of
-# the result is the op applied to the tangent. A **multilinear** op (a matrix product, a
-# convolution) is applied once for each argument that moves: $(AB)^{\cdot} = \dot A B + A \dot B$.
+# the result is the op applied to the tangent. A **multilinear** op (a matrix product,
+# or a convolution of an image with a filter) is applied once for each argument that moves:
+# $(AB)^{\cdot} = \dot A B + A \dot B$.
 # What is none of these falls back on a trick: the reverse pass $g \mapsto J^\top g$ is a linear
 # function of $g$, and *its* reverse pass is $t \mapsto J t$. So an op with a reverse rule has a
 # forward one. This function decides:

@@ -328,15 +328,15 @@ with mg.no_grad():
         maps.append(p.numpy()[0])  # (heads, position that looks, position that is looked at)
         h = block(h, is_causal=True)
 
-figure, axes = plt.subplots(BLOCKS, HEADS, figsize=(8.4, 4.6))
-shown = line.replace("\n", "↵")
+figure, axes = plt.subplots(BLOCKS, HEADS, figsize=(10, 5.6))
+words = [0, *[i + 1 for i, c in enumerate(line) if c.isspace()]]  # where each begins
 for i, row in enumerate(axes):
     for head, one in enumerate(row):
         one.imshow(maps[i][head], cmap="Blues", vmin=0, vmax=1)
         one.set_title(f"block {i + 1}, head {head + 1}", fontsize=8)
-        one.set_xticks(range(len(shown)), shown, fontsize=4)
-        one.set_yticks(range(len(shown)), shown, fontsize=4)
-        one.tick_params(length=0)
+        one.set_xticks(words, line.split(), fontsize=8, rotation=90)
+        one.set_yticks(words, line.split(), fontsize=8)
+        one.tick_params(length=2)
 figure.tight_layout()
 for p in maps:
     assert np.allclose(p.sum(axis=-1), 1, atol=1e-5) and np.triu(p[0], 1).max() == 0
