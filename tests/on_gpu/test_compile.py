@@ -136,3 +136,27 @@ def test_a_chain_with_its_derivative_is_one_kernel(gpu, dtype):
     np.testing.assert_allclose(fused_g, g, rtol=off, atol=off)
     np.testing.assert_allclose(fused_loss, loss, rtol=off, atol=off * values.size**0.5)
     assert "gelu + tanh" in step.explain().replace("mul + ", "")
+
+
+def test_a_backward_outside_of_the_compiled_model_is_replayed_with_it(gpu):
+    def trained(decorate):
+        mg.manual_seed(0)
+        net, shape = perceptron()
+        net.to(device="cuda")
+        model, optimizer = decorate(net), mg.optim.SGD(net.parameters(), lr=0.1)
+        losses = []
+        for i in range(6):
+            draw = np.random.default_rng(i)
+            x = mg.tensor(draw.standard_normal(shape).astype("float32"), device="cuda")
+            target = mg.tensor(draw.integers(0, 5, shape[0]), device="cuda")
+            optimizer.zero_grad()
+            loss = mg.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, model
+
+    losses, _ = trained(lambda net: net)
+    found, model = trained(mg.compile)
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    assert sum(store.replays for store in model.stores.values()) >= 4
