@@ -1,4 +1,4 @@
-"""What a check is given: an op's spec, one of its samples, and numbers that repeat."""
+"""The case of a check: an op's spec, one of its samples, and reproducible random numbers."""
 
 import zlib
 from collections.abc import Iterator
@@ -40,16 +40,17 @@ class Context:
         return self.level == "full"
 
     def rng(self, *words: Any) -> np.random.Generator:
-        """A generator of its own for these words: no check depends on which others ran."""
+        """A separate generator for these words: no check depends on which others ran."""
         seeds = [self.seed, zlib.crc32(repr(words).encode())]
         return np.random.default_rng([*seeds, self.draw] if self.draw else seeds)
 
     def again(self) -> "Context":
-        """The same run with all random numbers drawn anew; what it sees is seen here too."""
+        """The same run with all random numbers drawn anew; its observations count here too."""
         return replace(self, draw=self.draw + 1, cache={})
 
     def samples(self, spec: OpSpec, dtype: str) -> list[Sample]:
-        """The samples of this dtype, made once; K7 sees to it that nothing writes them."""
+        """The samples of this dtype, made once; check K7 (purity) ensures that nothing writes to
+        them."""
         key = (spec.name, dtype)
         if key not in self.cache:
             rng = self.rng(spec.name, "samples")

@@ -9,8 +9,8 @@ saw, for random v and directions u,
 
     (Jᵀv)·u  by the node's rule    must be    v·(Ju)  by finite differences of its forward.
 
-The rule runs in the graph's own dtype and the forward in double precision, so that the error of a
-right rule is the rounding of that dtype. The recorded backward is not changed by any of this.
+The rule runs in the graph's own dtype and the forward in double precision. The error of a right
+rule is then the rounding of that dtype. The recorded backward is not changed by any of this.
 """
 
 import math
@@ -72,7 +72,7 @@ class NodeChecks:
                 return inside_forward(self._judged, node)
         except _Undecided as reason:
             return reason.badge
-        except Exception as error:  # a rule that raises here is told, and does no harm
+        except Exception as error:  # a rule that raises here is reported, and does no harm
             why = f"{type(error).__name__}: {str(error)[:160]}"
             return _badge("skipped", why=f"the check could not run: {why}")
         finally:

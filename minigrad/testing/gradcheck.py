@@ -82,16 +82,16 @@ def gradcheck(
                  compared entry by entry as well
 
     The gradient must also be the same for arrays in other memory, in a second backward, with one
-    argument alone that needs it, with one result alone that is used, and for f(x, x); zero
+    argument alone that needs it, with one result alone that is used, and for f(x, x). Zero
     cotangents must give zeros, and nothing may be written in place. In single precision it must be
     the same to a few per cent, where fn takes it and its value is the same there.
 
     Then fn is called at a second point, 1 % away, between its forward and its backward at the
-    first: no bit of the gradient may change, and at the second point it must be right too. That
+    first. No bit of the gradient may change, and at the second point it must be right too. That
     finds rules that use the last call's values, or keep the first's.
 
-    Where fn is made of your own @primitive or mg.Function alone, its inputs are scaled to 1,000 and
-    −1,000 as well: where the value is finite there, a rule that overflows is wrong.
+    If fn consists only of your own @primitive or mg.Function, its inputs are scaled to 1,000 and
+    −1,000 as well. If the value is finite there, a rule that overflows is wrong.
 
     Returns True, or raises GradcheckError that names the wrong entry with both values and holds
     Python text to reproduce it (False with raise_exception=False).
@@ -115,7 +115,7 @@ def gradcheck(
 def _check_second_point(function: Function, rng: np.random.Generator) -> None:
     """Calls do not know of each other; where fn has no value at the second point, nothing said."""
     us, vs = random_pair(function, function.xs, rng)
-    # in proportion to x, so that what is positive stays so
+    # in proportion to x: positive numbers stay positive
     moved = [x + _STEP * abs(x) * u for x, u in zip(function.xs, us, strict=True)]
     try:
         with np.errstate(all="ignore"):

@@ -128,7 +128,7 @@ def _put(entry: Primitive, key: str, rule: Rule) -> None:
 
 
 def _changed(c: Any, change: Callable[[Any], Any], seen: set[str]) -> Any:
-    """What a rule returned, changed: one contribution, or one for each input."""
+    """The result of a rule, changed: one contribution, or one for each input."""
     if isinstance(c, tuple | list):
         return [_changed(part, change, seen) for part in c]
     if c is None:

@@ -1,8 +1,8 @@
 """Finite differences: the derivative without any rule.
 
-Everything is differentiated as a map between real float64 vectors. `pack` lays a list of arrays
-out as one such vector, a complex number as its real and imaginary part; then
-Re Σ conj(a)·b is the dot product of the packed vectors, and one code serves real and complex.
+Everything is differentiated as a map between real float64 vectors. `pack` lays a list of arrays out
+as one such vector, a complex number as its real and imaginary part. Then Re Σ conj(a)·b is the dot
+product of the packed vectors, and one code serves real and complex.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,8 +54,8 @@ def unpack(vector: np.ndarray, like: Sequence[Any]) -> list[np.ndarray]:
 def of_numbers(vector: np.ndarray, like: Sequence[Any]) -> np.ndarray:
     """Packed sizes, those of both parts of a complex number the larger one of the two.
 
-    A complex number is rounded by its modulus, so that the imaginary part of a real eigenvalue,
-    which is 0, has rounding too.
+    A complex number is rounded by its modulus: the imaginary part of a real eigenvalue, which is 0,
+    has rounding too.
     """
     sizes, start = [], 0
     for a in like:

@@ -107,7 +107,7 @@ def _told_of_points(name: str, rule: Any) -> tuple[str, str]:
 
 
 def _elsewhere(name: str, rule: Any) -> Iterator[tuple[str, str]]:
-    """What is wrong with an op or class of the file at other points than those of its nodes."""
+    """Faults of an op or class of the file at other points than those of its nodes."""
     verdict, line = _told_of_points(name, rule)
     if verdict == "wrong":
         yield verdict, line.replace("wrong: ", "wrong elsewhere: ", 1)

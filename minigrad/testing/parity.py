@@ -1,4 +1,5 @@
-"""minigrad-gradcheck --variants: K34 of every variant of every op, as a table.
+"""minigrad-gradcheck --variants: Check K34 (a variant equals the reference) of every variant of
+every op, as a table.
 
 With numba, the variants that mg.accelerate puts in front are compared as well.
 """
@@ -26,7 +27,7 @@ _HEAD = ("op", "variant", "device", "calls", "worst difference")
 
 
 def parities_of(task: tuple[str, str, int]) -> list[Parity]:
-    """What is found of each variant of one op. At module level, for another process."""
+    """The findings for each variant of one op. At module level, for another process."""
     name, level, seed = task
     op = primitive_of(specs[name])
     if op is None:

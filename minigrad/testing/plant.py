@@ -1,8 +1,8 @@
-"""What a planted wrong rule is: an op made twice, once right and once wrong.
+"""A planted wrong rule: an op made twice, once right and once wrong.
 
-The harness is tested by these. A plant counts as caught when some check fails on the wrong op
-while every check passes on the right one, which has the same forward and samples: so the samples
-alone cannot be what fails. No planted op enters the registry.
+The harness is tested by these. A plant counts as caught when some check fails on the wrong op while
+every check passes on the right one. The right op has the same forward and samples, so the samples
+alone cannot be the cause. No planted op enters the registry.
 """
 
 from collections.abc import Callable, Iterable, Iterator

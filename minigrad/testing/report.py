@@ -101,8 +101,8 @@ def failure_text(outcome: Outcome) -> str:
 
 
 def failures_of_ops(outcomes: Iterable[Outcome]) -> list[str]:
-    """For the terminal, op by op: which checks fail and where its rules stand; then each failure,
-    one that other checks tell in the same words with these, once.
+    """For the terminal, op by op: the failed checks and the place of its rules. Then each failure
+    follows once, with all checks that report it in the same words.
     """
     texts = []
     by_op: dict[str, list[Outcome]] = {}
@@ -125,7 +125,8 @@ def failures_of_ops(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _kind_of(outcome: Outcome, of: Sequence[Outcome]) -> Any:
-    """What is told once: the same words; or a gradient that is wrong at the samples themselves."""
+    """Failures reported once: those in the same words, and a gradient wrong at the samples
+    themselves."""
     told = outcome.failures[0][1] if outcome.failures else ""
     wrong = [o for o in of if o.failures and _is_wrong_gradient(o)]
     at_samples = any(o.check in _AT_SAMPLES for o in wrong)

@@ -154,7 +154,7 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
 def _check_declarations(
     spec: OpSpec, check: Check, context: Context, outcome: Outcome, smooth: bool
 ) -> None:
-    """With K3: whether what op and spec say has a gradient, and what they say has none, is so."""
+    """With check K3: whether op and spec are right about which arguments have a gradient."""
     if check.id != "K3" or outcome.failures:
         return
     try:
@@ -228,7 +228,7 @@ def cases_of(spec: OpSpec, check: Check, context: Context) -> Iterator[Case]:
 def _told(
     spec: OpSpec, context: Context, check: str, sample: str, error: Exception
 ) -> tuple[str, str, str]:
-    """(sample, message, snippet) of a failure; a crash is told with the place where it happened."""
+    """(sample, message, snippet) of a failure; of a crash the message has the place."""
     message = str(error)
     if not isinstance(error, GradcheckError):
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -37,7 +37,7 @@ PLANTS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the harness makes of one plant: the checks that fail on it, and on its right twin."""
+    """The harness's verdict on one plant: the checks that fail on it, and on its right twin."""
 
     plant: Plant
     caught_by: tuple[str, ...]
@@ -87,7 +87,7 @@ def run_self_test(seed: int = 0, level: str = "fast") -> int:
             for outcome in verdict.twin_failures:
                 told = outcome.failures[0][1]
                 print(folded(f"  but its right twin fails {outcome.check}: {told}"))
-    finally:  # an interrupt too is told how far it came
+    finally:  # an interrupt too reports how far it came
         first = "" if judged == len(PLANTS) else f", the first {judged} of {len(PLANTS)}"
         print(
             f"planted{first}: {_rate(killed, judged)}, {perf_counter() - start:.1f} s", flush=True

@@ -16,10 +16,10 @@ from .errors import GradcheckError
 
 @contextmanager
 def shared_kept(seeds: bool = True) -> Iterator[None]:
-    """A block after which what the whole program shares must be as before: a mode that an op leaves
-    switched would make the checks of every later op fail, and a seed that it sets makes random
-    numbers of others repeat. `seeds` says whether these count: a user's function may draw, and set
-    the seed so that it repeats.
+    """A block after which the state shared by the program must be as before. A mode that an op
+    leaves switched would make the checks of every later op fail. A seed that it sets makes random
+    numbers of others repeat. `seeds` says whether seeds count: a user's function may draw, and set
+    the seed to repeat itself.
     """
     shared = {**_MODES, **(_SEEDS if seeds else {})}
     before = {name: get() for name, (get, _) in shared.items()}

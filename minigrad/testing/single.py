@@ -1,7 +1,7 @@
-"""Rules in single precision: what is right in float64 may still be wrong in float32.
+"""Rules in single precision: a rule right in float64 may still be wrong in float32.
 
-No finite differences are taken there. The gradient in double precision, which they have shown to
-be right, is what the one in single precision is held to, as loosely as any right rule allows.
+No finite differences are taken there. The gradient in double precision, which they have shown to be
+right, is the measure for the one in single precision, with the tolerance that any right rule needs.
 """
 
 from collections.abc import Sequence

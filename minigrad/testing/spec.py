@@ -1,4 +1,4 @@
-"""What the harness knows of an op: samples to check it on, and the right answers at hard points.
+"""The harness's knowledge of an op: samples to check it on, and right answers at hard points.
 
 A spec sits in testing/samples/<family>.py, beside no hot code. `register_op` is also how a third
 party puts its own op under the same checks.
@@ -48,7 +48,7 @@ class ErrorSample:
 class Point:
     """A hard point: the exact value there, and the exact gradients for a cotangent of ones.
 
-    `kink` says that f is not differentiable but locally Lipschitz there, so that K11 holds.
+    `kink` says that f is not differentiable but locally Lipschitz there: check K11 (kinks) holds.
     """
 
     name: str
@@ -137,7 +137,7 @@ def register_op(
     module = options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     ours = module.startswith(_OURS)
     if not ours:
-        importlib.import_module(f"{_OURS}.samples")  # so that a name of theirs is known as taken
+        importlib.import_module(f"{_OURS}.samples")  # a name of theirs is then known as taken
     if name in specs and (ours or specs[name].module != module):
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     if call is None and name not in op:

@@ -95,7 +95,7 @@ def arrays(
 
 @st.composite
 def indices(draw: st.DrawFn, shape: Sequence[int], advanced: bool = True) -> Any:
-    """What may stand in x[...] for this shape: slices, integers, None, ..., arrays, masks."""
+    """Indices in x[...] for this shape: slices, integers, None, ..., arrays, masks."""
     shape = tuple(shape)
     basic = hnp.basic_indices(shape, allow_newaxis=True)
     if not advanced or not shape or 0 in shape:

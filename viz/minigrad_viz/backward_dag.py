@@ -1,8 +1,8 @@
 """The graph of the backward itself: one node for each rule that ran, cotangents on its edges.
 
 A node of it takes the cotangents of an op's results and gives those of its inputs. Where a result
-has several users, a node of its own adds what they give. The ends are the gradients of the leaves.
-Without recorded steps the rules stand in the order in which a backward would run them.
+has several users, a separate node adds their contributions. The ends are the gradients of the
+leaves. Without recorded steps the rules have the order in which a backward would run them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _inside(part: str, scope: str) -> str:
 
 
 def _runs(graph: Graph) -> Iterator[tuple[int, list[Sent]]]:
-    """(an op, what its rule gave) in the order of the recorded steps, else of the graph."""
+    """(an op, its rule's results) in the order of the recorded steps, else of the graph."""
     given: dict[int, list[Sent]] = defaultdict(list)
     for edge in graph.edges:
         if graph.nodes[edge.producer].tracked:

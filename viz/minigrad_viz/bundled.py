@@ -1,5 +1,5 @@
-"""Draws DOT with the Graphviz inside pygraphviz. Runs as a script of its own, never imported:
-a layout that hangs or crashes must take only its own process with it.
+"""Draws DOT with the Graphviz inside pygraphviz. Runs as a separate script, never imported: a
+layout that hangs or crashes must end only its own process.
 
 DOT comes on standard input, the drawing leaves on standard output; arguments: format, program.
 """

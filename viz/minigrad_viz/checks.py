@@ -15,7 +15,7 @@ SIGNS = {"wrong": "✗", "unsure": "?", "right": "✓", "skipped": "–"}  # the
 
 @dataclass(slots=True)
 class Badge:
-    """What stands at the corner of a box."""
+    """The text at the corner of a box."""
 
     verdict: str
     text: str

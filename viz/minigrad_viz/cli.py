@@ -1,8 +1,7 @@
 """The command `minigrad-viz`.
 
-Exit codes: 0 done; 1 done, but the answer is not the hoped-for one (another format than asked for,
-a difference, another hash); 2 nothing was done, with one line on stderr that says why; 130
-interrupted.
+Exit codes: 0 done; 1 done, but with another format than asked for, a difference, or another hash; 2
+nothing was done, and one line on stderr says why; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -244,4 +243,4 @@ def _factor(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    return min(_factor(text), 1e6)  # what the system's clocks can wait for
+    return min(_factor(text), 1e6)  # the longest wait of the system's clocks

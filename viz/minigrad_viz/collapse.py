@@ -16,7 +16,7 @@ from minigrad_viz.repeats import Repeat
 
 @dataclass(slots=True)
 class Group:
-    """The nodes that one box stands for. `kind` is "node", "scope", "repeat" or "hidden"."""
+    """The nodes that one box represents. `kind` is "node", "scope", "repeat" or "hidden"."""
 
     kind: str
     name: str

@@ -1,11 +1,11 @@
 """Two graphs compared: what appeared, what went, what changed its shape, what became slower.
 
 Nodes are matched by scope, op, shapes and what they are linked to; then without their links, by
-occurrence ("the third relu of 64×10 in model/act"). What is left over is matched without shapes,
-and then counts as changed.
+occurrence ("the third relu of 64×10 in model/act"). The rest is matched without shapes, and then
+counts as changed.
 
-Two runs of one program never take the same times. How far the ratios of all matched nodes lie
-apart (their median and its deviation) is the noise band; slower is what stands out of it.
+Two runs of one program never take the same times. The spread of the ratios of all matched nodes
+(their median and its deviation) is the noise band. A node outside of it is slower.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _row(row: dict[str, Any]) -> list[str]:
 def union(found: Difference) -> tuple[Graph, dict[int, tuple[str, str]]]:
     """b with the nodes and links that are gone from a put back, and (mark, note) by node.
 
-    What differs is marked: nodes by the second part, links in themselves.
+    Differences are marked: nodes by the second part, links in themselves.
     """
     a, b = found.a, found.b
     first_id = max((node.id for node in b.nodes), default=0) + 1

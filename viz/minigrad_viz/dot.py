@@ -1,4 +1,4 @@
-"""DOT for Graphviz: labels are plain text, so that every Graphviz agrees on them.
+"""DOT for Graphviz: labels are plain text, on which every Graphviz agrees.
 
 With a layout, each box and link carries its place and Graphviz only draws (`nop2`); without,
 Graphviz lays the graph out itself.
@@ -148,7 +148,7 @@ def _link(link: Link, at: int, layout: Layout | None) -> dict[str, str]:
 
 
 def _labels(picture: Picture, layout: Layout) -> Iterator[str]:
-    """Labels as boxes without a rim: a placed drawing gives edge labels no place of its own."""
+    """Labels as boxes without a rim: a placed drawing gives edge labels no place."""
     for at, box in enumerate(picture.boxes):
         for port, offset in label_places(box).items():
             below = layout.y[at] + box_size(box)[1] / 2 + (12 if box.root else 9)

@@ -27,9 +27,8 @@ PATIENCE = 5.0  # seconds; `opened` is as in minigrad/instrument/reading.py, whi
 def opened(path: str) -> BinaryIO:
     """The file, opened for reading bytes; OSError where that cannot be.
 
-    Of a named pipe, `open` waits for somebody who opens it for writing. If nobody does within
-    PATIENCE that is an OSError too: a command should not wait for ever for a file that was only
-    named by mistake.
+    Of a named pipe, `open` waits for a writer. If none comes within PATIENCE that is an OSError
+    too: a command should not wait for ever for a file that was named by mistake.
     """
     if not _is_pipe(path):
         return open(path, "rb")
@@ -37,7 +36,7 @@ def opened(path: str) -> BinaryIO:
 
     def stop_waiting() -> None:
         in_vain.set()
-        with contextlib.suppress(OSError):  # nobody waits any more
+        with contextlib.suppress(OSError):  # no one waits any more
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
     timer = threading.Timer(PATIENCE, stop_waiting)
@@ -85,7 +84,7 @@ def write_whole(path: str, data: bytes) -> None:
 
 
 def not_over(out: str | None, *sources: str) -> None:
-    """ViewerError where a result would replace its own dump, whatever name leads there."""
+    """ViewerError where a result would replace its own dump, under any name."""
     for source in sources if out else ():
         if out != "-" and os.path.realpath(out or "") == os.path.realpath(source):
             name = shown(out or "", 120, "tail")
@@ -116,7 +115,7 @@ def _replace(path: str, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), _mode_for(path))
-            if fcntl is not None:  # named while it is locked: nobody takes it for abandoned
+            if fcntl is not None:  # named while it is locked: no process takes it for abandoned
                 os.replace(beside, path)
         if fcntl is None:
             os.replace(beside, path)
@@ -134,7 +133,7 @@ def _remove_abandoned(folder: str, stem: str) -> None:
     with contextlib.suppress(OSError):  # the folder may not be listed
         for name in filter(pattern.fullmatch, os.listdir(folder)):
             path = os.path.join(folder, name)
-            with contextlib.suppress(OSError):  # somebody writes it, or it is gone
+            with contextlib.suppress(OSError):  # another process writes it, or it is gone
                 handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 with os.fdopen(handle, "rb") as file:
                     found = os.fstat(handle)

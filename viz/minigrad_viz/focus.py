@@ -1,4 +1,4 @@
-"""The neighbourhood of one node, as a graph of its own."""
+"""The neighbourhood of one node, as a separate graph."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Gradient:
-    """What is known of a gradient: its 2-norm, "nan" or "inf" if it holds one, a few numbers."""
+    """A gradient's record: its 2-norm, "nan" or "inf" if it holds one, a few numbers."""
 
     norm: float | None
     nonfinite: str | None
@@ -90,7 +90,7 @@ class Node:
     beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
     histogram: Histogram | None = None  # of a leaf's values
     nonfinite: str | None = None  # "nan" or "inf" where they hold one
-    rule: str = ""  # what a node of the backward computes
+    rule: str = ""  # the computation of a node of the backward
     twin: int | None = None  # the node of the forward whose rule it is
 
 
@@ -107,7 +107,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Contribution:
-    """What a step added to the gradient of output `output` of `producer` (a position)."""
+    """A step's addition to the gradient of output `output` of `producer` (a position)."""
 
     producer: int
     output: int

@@ -1,7 +1,7 @@
 """Graphs shown in notebooks: the interactive page in a frame, an SVG, and plain text.
 
-Displaying never raises: a notebook that fails while it prints a value hides the value. What goes
-wrong is told in the text instead.
+Displaying never raises: a notebook that fails while it prints a value hides the value. Errors are
+shown in the text instead.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Shown:
         return svg_text(picture, picture.layout())
 
     def _html(self) -> str:
-        """The page in a frame of its own: without our origin, so it can read nothing here."""
+        """The page in a separate frame: without our origin, so it can read nothing here."""
         if self._graph is None:
             return f"<pre>{xml(repr(self))}</pre>"
         if len(self._graph.nodes) > _MOST_IN_PAGE:
@@ -84,7 +84,7 @@ def show(
     """A graph as a notebook shows it: a dump (a dict, as mg.graph_dict gives) or the path of one.
 
     step=True opens the step-through of a recorded backward. The frame is `height` pixels tall, by
-    default as a small graph needs it. What cannot be read is told where the graph would stand.
+    default as a small graph needs it. A message about an unreadable file replaces the graph.
     """
     mode = "step" if step else ""
     try:

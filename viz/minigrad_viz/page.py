@@ -82,7 +82,7 @@ def page_text(
 
 
 def page_data(graph: Graph, title: str) -> dict[str, Any]:
-    """What the scripts know of the graph; plain JSON, texts already fit to be shown."""
+    """The scripts' data about the graph: plain JSON, texts already fit to be shown."""
     roots = set(graph.roots)
     return {
         "title": shown(title, 80),
@@ -187,7 +187,7 @@ def _critical(graph: Graph) -> dict[str, Any] | None:
 
 
 def _steps(graph: Graph) -> list[list[Any]]:
-    """A row for each step; recording.js says what stands where. Times count from 0."""
+    """A row for each step; recording.js has the meaning of its entries. Times count from 0."""
     if graph.backward is None:
         return []
     start = min((step.t0 for step in graph.backward.steps), default=0)

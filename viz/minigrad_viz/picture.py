@@ -62,7 +62,7 @@ class Box:
 
 @dataclass(slots=True)
 class Link:
-    """What flows from box `source` to box `target`. Links of one source and port carry the same."""
+    """The flow from box `source` to box `target`. Links of one source and port carry the same."""
 
     source: int
     target: int
@@ -76,7 +76,7 @@ class Link:
 
 @dataclass(slots=True)
 class Overlay:
-    """What is laid over a picture: heat by group, a critical path, marks and notes by node."""
+    """The overlays of a picture: heat by group, a critical path, marks and notes by node."""
 
     heat: Heat | None = None
     critical: Critical | None = None
@@ -91,7 +91,7 @@ class Picture:
     summary: str
     boxes: list[Box]
     links: list[Link]
-    scale: str = ""  # what the colours mean, where there are any
+    scale: str = ""  # the meaning of the colours, where there are any
 
     def layout(self) -> Layout:
         """Places for the boxes and routes for the links."""
@@ -113,7 +113,7 @@ def box_size(box: Box) -> tuple[float, float]:
 
 
 def _outer_size(box: Box) -> tuple[float, float]:
-    """The box with its second rim, so that arrows end outside of it."""
+    """The box with its second rim: arrows end outside of it."""
     width, height = box_size(box)
     rim = 2 * RIM if box.root or box.kind in STACKED else 0.0
     return width + rim, height + rim
@@ -210,7 +210,7 @@ def _node_box(node: Node, root: bool, gradient: Gradient | None) -> Box:
 
 
 def _lay_over(graph: Graph, groups: list[Group], boxes: list[Box], overlay: Overlay) -> str:
-    """Heat, marks and signs of trouble on the boxes; what the colours mean."""
+    """Heat, marks and signs of trouble on the boxes; the meaning of the colours."""
     bad, heat = troubled(graph), overlay.heat
     for at, (group, box) in enumerate(zip(groups, boxes, strict=True)):
         box.bad = not bad.isdisjoint(group.members)

@@ -1,5 +1,5 @@
-"""Handing DOT to Graphviz: `dot` on PATH, else the one inside pygraphviz. Always in a process of
-its own with a time limit, because layouts of large graphs may take hours."""
+"""Handing DOT to Graphviz: `dot` on PATH, else the one inside pygraphviz. Always in a separate
+process with a time limit, because layouts of large graphs may take hours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reading a `minigrad.graph` file: all that drawing relies on is checked here, once.
 
 A dump comes from anywhere: cut off by a full disk, edited by hand, made by a newer version, made to
-harm. Each field in use has its type checked (fields.py); unknown fields are ignored. What links
-fields to each other is checked here: ids that exist, edges without a cycle, steps that end.
+harm. Each field in use has its type checked (fields.py); unknown fields are ignored. Relations
+between fields are checked here: ids that exist, edges without a cycle, steps that end.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _node(record: Any, at: int) -> Node:
 
 
 def _nested(scope: str) -> str:
-    """The scope, at most MAX_NESTING parts deep: what lies deeper belongs to the last of them.
+    """The scope, at most MAX_NESTING parts deep: deeper parts belong to the last of them.
 
     Drawing looks at every outer scope of a node, so deeper ones would take quadratic time.
     """

@@ -26,13 +26,13 @@ from minigrad_viz.svg import svg_text
 from minigrad_viz.wording import count_text, no_steps_text
 
 FORMATS = ("svg", "png", "pdf", "dot", "html", "json", "mmd")
-# Boxes drawn unless --max-nodes says otherwise (0: all). More in a still picture nobody can read.
+# Boxes drawn unless --max-nodes says otherwise (0: all). More is not readable in a still picture.
 USUAL_LIMIT = {"svg": 2_000, "png": 2_000, "pdf": 2_000, "mmd": 300, "html": 0, "dot": 0, "json": 0}
 
 
 @dataclass(slots=True)
 class Options:
-    """What the user asked for."""
+    """The user's options."""
 
     format: str = "svg"
     title: str = ""

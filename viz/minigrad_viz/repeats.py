@@ -1,6 +1,6 @@
 """Repeated parts: a layer called twelve times, a loop of a thousand turns.
 
-Ops in the order in which they were made are a text; a part that stands in it at least three times
+Ops in the order in which they were made are a text. A part that occurs in it at least three times
 in a row is a repeat. Its first copy stays open, the others share one box that says how many. A run
 of that order is convex, so folding it makes no cycle.
 """

@@ -1,7 +1,7 @@
 """How wide a text is, without a font at hand.
 
-Advances are those of a wide sans serif (in thousandths of the type size), so that a text which
-fits by this table fits in any common font.
+Advances are those of a wide sans serif (in thousandths of the type size). A text that fits by this
+table fits in any common font.
 """
 
 from __future__ import annotations

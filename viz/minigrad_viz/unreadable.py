@@ -1,4 +1,4 @@
-"""What is wrong with a file that is no graph dump, in a few words."""
+"""The fault of a file that is no graph dump, in a few words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def not_whole(error: Exception, data: bytes | bytearray) -> str:
 
 
 def not_a_graph(document: Any, wanted: str) -> str:
-    """What a JSON document without that format is instead, as far as that is known."""
+    """The kind of a JSON document without that format, as far as it is known."""
     if isinstance(document, dict) and document.get("format") == _EVENTS.strip('"'):
         return _OTHER_TOOL
     if isinstance(document, dict) and "traceEvents" in document:

@@ -1,4 +1,4 @@
-"""The checks K1–K34 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks of every op, K1 to K34, one module for each idea, in the order of their ids."""
 
 from . import (
     axes,
