@@ -424,15 +424,48 @@ ROW = 32  # elements from which on a row is worth a sum of its own
 
 def _split(step: Step, trace: Trace) -> list[Step]:
     """A product or convolution and the sum with its bias; the sums of rows and that of all."""
-    if step.kind != "call" or step.several or len(step.outputs) != 1 or not step.reads():
-        return [step]
-    if isinstance(trace.arrays[step.outputs[0]], np.ndarray):
+    if step.kind != "call" or not step.reads() or isinstance(_first(step, trace), np.ndarray):
         return [step]  # NumPy adds in another order
+    if step.name == "standardize" and step.several:
+        return _by_needs(step, trace)
+    if step.several or len(step.outputs) != 1:
+        return [step]
     if step.name in ("linear", "conv") and len(step.reads()) == 3 and type(step.args[2]) is Ref:
         return _without_bias(step, trace)
     if step.name in ("sum", "mean") and not step.kwargs and type(step.args[0]) is Ref:
         return _by_rows(step, trace)
     return [step]
+
+
+def _first(step: Step, trace: Trace) -> Any:
+    return trace.arrays[step.reads()[0]]
+
+
+def _by_needs(step: Step, trace: Trace) -> list[Step]:
+    """The rule of a norm as two steps: the gradient of its input, which is a kernel of rows, and
+    those of its weights, which are sums over the rows.
+    """
+    at = next(
+        (k for k, x in enumerate(step.args) if type(x) is list and x[:2] == [True, True]), None
+    )
+    if at is None or not all(type(x) is bool for x in step.args[at]):
+        return [step]
+    values = [y for y in step.outputs if y is not None]
+    needs = step.args[at]
+    alone = [k == 0 for k in range(len(needs))]
+    parts = []
+    for wanted, own in (
+        (alone, values[:1]),
+        ([n and not a for n, a in zip(needs, alone)], values[1:]),
+    ):
+        part = Step("call", step.fn, (*step.args[:at], wanted, *step.args[at + 1 :]), {}, step.name)
+        ys = list(flat(step.fn(*mapped(part.args, Ref, lambda ref: trace.arrays[ref.value]))))
+        if [y.shape for y in ys if y is not None] != [trace.arrays[y].shape for y in own]:
+            return [step]
+        left = iter(own)
+        part.outputs, part.several = [None if y is None else next(left) for y in ys], True
+        parts.append(part)
+    return parts
 
 
 def _without_bias(step: Step, trace: Trace) -> list[Step]:
