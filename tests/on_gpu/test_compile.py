@@ -159,4 +159,5 @@ def test_a_backward_outside_of_the_compiled_model_is_replayed_with_it(gpu):
     losses, _ = trained(lambda net: net)
     found, model = trained(mg.compile)
     np.testing.assert_allclose(found, losses, rtol=1e-5)
-    assert sum(store.replays for store in model.stores.values()) >= 4
+    # recorded once, and once for each of the two arrays that turn out to be others at each call
+    assert sum(store.replays for store in model.stores.values()) == 3
