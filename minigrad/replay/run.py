@@ -199,6 +199,9 @@ class Run:
         if call.leaves is not None:
             for (k, _), g in zip(call.leaves, made, strict=True):
                 self.deposit(outsides[k], g)
+            if self.program is not None and self.program.runner is None:
+                # leaves from before the segment have no awaited gradient: they get theirs now
+                self.end("a backward goes through what was computed before the call")
         return tuple(made) if call.several else made[0]
 
     def unexpected(self, op: Any, args: tuple, params: dict, here: dict) -> Any:

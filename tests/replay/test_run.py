@@ -357,3 +357,24 @@ def test_a_call_leaves_nothing_to_the_garbage_collector():
         assert not [y for y in gc.get_objects() if isinstance(y, Run)]
     finally:
         gc.enable()
+
+
+def test_a_backward_through_what_came_before_the_segment_reaches_all_leaves_at_once():
+    """A look in some calls cuts the graph in two; no gradient may be told late or in part."""
+
+    def trained(decorate):
+        w = mg.tensor(np.ones(3), requires_grad=True)
+        v = mg.tensor(np.full(3, 2.0), requires_grad=True)
+        calls = []
+
+        @decorate
+        def fn(h):
+            calls.append(h)
+            if len(calls) == 1:
+                return (h.detach() * 2).sum().item()
+            (h * v).sum().backward()
+            return w.grad.data.tolist()
+
+        return [fn(w * (i + 1.0)) for i in range(6)]
+
+    assert trained(mg.compile) == trained(lambda fn: fn)
