@@ -78,13 +78,13 @@ register_op(
             "index longer than src along one axis",
             (np.ones((2, 3)), 0, np.zeros((1, 3), int), np.ones((1, 2)), "sum"),
             ValueError,
-            r"index \(1, 3\) and src \(1, 2\) need .* src must be as large as index",
+            r"index \(1, 3\) and src \(1, 2\) need .* Make src as large as index",
         ),
         ErrorSample(
             "index longer than x",
             (np.ones((2, 2)), 0, np.zeros((1, 3), int), np.ones((1, 3)), "sum"),
             ValueError,
-            r"x \(2, 2\), index \(1, 3\) .* index no larger than x but along axis 0",
+            r"x \(2, 2\), index \(1, 3\) .* index no larger than x except along axis 0",
         ),
     ],
 )
