@@ -220,6 +220,8 @@ class Compiled:
                                  f"{program.runner.nbytes:,} bytes of buffers")  # fmt: skip
                     lines += [f"      one of {len(names)} steps: {' + '.join(names)}"
                               for names in program.fused]  # fmt: skip
+                    if program.unfused:
+                        lines.append(f"      not fused: {program.unfused}")
         lines += [f"  as it stands: {why}" for why in self.as_it_stands]
         return "\n".join(lines)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends.device import is_contiguous
 from ..backends.dtypes import finfo, is_differentiable
+from ..engine.registry import op
 from ..expressions.blocks import Ref
 from ..expressions.trace import ROW_FUNCTIONS, NotFusible, Program, Symbol, on_symbols, reached
 from ..fusion import launch
@@ -423,22 +424,16 @@ ROW = 32  # elements from which on a row is worth a sum of its own
 
 
 def _split(step: Step, trace: Trace) -> list[Step]:
-    """A product or convolution and the sum with its bias; the sums of rows and that of all."""
-    if step.kind != "call" or not step.reads() or isinstance(_first(step, trace), np.ndarray):
-        return [step]  # NumPy adds in another order
-    if step.name == "standardize" and step.several:
+    """A product or convolution and the sum with its bias; the sums of rows and that of all; a
+    norm's gradients. On a GPU alone steps are whole ops: NumPy adds in another order.
+    """
+    if step.whole == (op.standardize, "rules"):
         return _by_needs(step, trace)
-    if step.several or len(step.outputs) != 1:
-        return [step]
-    if step.name in ("linear", "conv") and len(step.reads()) == 3 and type(step.args[2]) is Ref:
+    if step.whole in ((op.linear, "forward"), (op.conv, "forward")):
         return _without_bias(step, trace)
-    if step.name in ("sum", "mean") and not step.kwargs and type(step.args[0]) is Ref:
+    if step.whole in ((op.sum, "forward"), (op.mean, "forward")):
         return _by_rows(step, trace)
     return [step]
-
-
-def _first(step: Step, trace: Trace) -> Any:
-    return trace.arrays[step.reads()[0]]
 
 
 def _by_needs(step: Step, trace: Trace) -> list[Step]:
@@ -469,9 +464,11 @@ def _by_needs(step: Step, trace: Trace) -> list[Step]:
 
 
 def _without_bias(step: Step, trace: Trace) -> list[Step]:
-    x, w, b, *rest = step.args
+    x, w, b, *rest = step.args if len(step.args) > 2 else (*step.args, None)
+    if type(b) is not Ref:
+        return [step]
     bias, y = trace.arrays[b.value], trace.arrays[step.outputs[0]]
-    shape = (-1,) if step.name == "linear" else (-1, *(1,) * (y.ndim - 2))
+    shape = (-1,) if step.whole == (op.linear, "forward") else (-1, *(1,) * (y.ndim - 2))
     if bias.ndim != 1 or bias.dtype != y.dtype or not is_contiguous(bias):
         return [step]
 

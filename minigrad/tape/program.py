@@ -189,7 +189,8 @@ class Compiler:
             _require_computed(values, y[0] if op.residuals else y)
 
         params = [_deep(value, self.param) for value in entry.params.values()]
-        y = self.follow(run, [*args, *params], entry, "generator" not in op.defaults, check)
+        pure = "generator" not in op.defaults
+        y = self.follow(run, [*args, *params], entry, pure, check, "forward")
         if op.residuals:
             y, *residuals = y
             self.residuals[entry] = tuple(residuals)
@@ -203,12 +204,14 @@ class Compiler:
             self.known[value] = self.trace.settle(made)
 
     def follow(
-        self, fn: Callable, args: list, entry: Entry, pure: bool, check: Callable[[Any, list], None]
-    ) -> Any:
+        self, fn: Callable, args: list, entry: Entry, pure: bool,
+        check: Callable[[Any, list], None], part: str,
+    ) -> Any:  # fmt: skip
         if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
             # there an op is one or a few kernels; traced, each NumPy call would be a kernel
             result = self.trace.call("call", fn, args, {}, entry.op.name)
-            self.trace.steps[-1].draws = not pure
+            step = self.trace.steps[-1]
+            step.draws, step.whole = not pure, (entry.op, part)
             return result
         try:
             params = tuple(entry.params.values())
@@ -265,7 +268,10 @@ class Compiler:
         def run(*values: Any) -> Any:
             return apply_rules(plan, values)
 
-        return self.follow(run, [g, *saved], entry, True, lambda gs, xs: _require_computed(xs, gs))
+        def check(gs: Any, values: list) -> None:
+            _require_computed(values, gs)
+
+        return self.follow(run, [g, *saved], entry, True, check, "rules")
 
     def _operands(self, entry: Entry) -> list:
         """The call's operands as an eager call has them: weak scalars cast for 16-bit floats."""

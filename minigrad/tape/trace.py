@@ -29,10 +29,13 @@ class Step:
              run; "call": anything else. An output None means a None in the result.
     several  the result is a sequence
     draws    it may draw random numbers, so it runs even if its result is not used
+    whole    (op, "forward" or "rules") of a step that is all of either; else None
     fused    the steps that it represents, if it is several in one
     """
 
-    __slots__ = ("kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws", "fused")
+    __slots__ = (
+        "kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws", "whole", "fused",
+    )  # fmt: skip
 
     def __init__(self, kind: str, fn: Callable, args: tuple, kwargs: dict, name: str):
         self.kind = kind
@@ -42,6 +45,7 @@ class Step:
         self.outputs: list[Any] = []
         self.several = False
         self.draws = False
+        self.whole: tuple[Any, str] | None = None
         self.fused: tuple[Step, ...] = ()
         self.name = name
 
