@@ -8,181 +8,22 @@ only the group reads are never in memory.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..backends.device import is_contiguous
 from ..backends.dtypes import finfo, is_differentiable
-from ..engine.registry import op
 from ..expressions.blocks import Ref
-from ..expressions.trace import ROW_FUNCTIONS, NotFusible, Program, Symbol, on_symbols, reached
+from ..expressions.trace import Symbol
 from ..fusion import launch
-from ..on_gpu.products import biased
-from ..tape.trace import Step, Trace, flat, mapped, parts_of
+from ..tape.trace import Step, Trace, parts_of
+from .splits import split
+from .works import Work, same_memory, work_of
 
 MOST_ARRAYS = 24  # that one kernel reads and writes: each takes registers
 MOST_SYMBOLS = 400  # of one kernel, so that compiling it takes no minute
 MOST_TRIED = 8  # groups that a step may join: thousands of steps may share one value
-
-
-class Work:
-    """What a step does to one element or one row of arrays that are seen as a matrix.
-
-    reads     the values that it takes, in the order of its inputs
-    makes     (value, its symbol) for each result
-    symbols   those that the results need, in order
-    full      the shape that the arrays have together, and `own` that of each of them
-    matrix    (rows, length of a row), and `lines` each array in it; None where one is broadcast
-              over some of the axes before the last alone
-    """
-
-    def __init__(self, fn: Callable, reads: dict[int, tuple], makes: list[int], trace: Trace):
-        """reads: the values with the shapes in which fn takes them"""
-        self.reads, self.own = list(reads), reads
-        self.full = np.broadcast_shapes(*reads.values())
-        self.lines = {value: _in_matrix(own, self.full) for value, own in reads.items()}
-        self.matrix = None
-        if len(self.full) > 1 and None not in self.lines.values():
-            self.matrix = prod(self.full[:-1]), self.full[-1]
-        program = Program(self.full, is_real=True)
-        given = []
-        for i, (value, own) in enumerate(reads.items()):
-            of_row = own[-1:] == (1,) != self.full[-1:]
-            given.append(program.symbol("input", (i,), trace.arrays[value].dtype, of_row))
-            given[-1].shape = own
-        ys = on_symbols(fn, *given)
-        ys = list(ys) if isinstance(ys, list | tuple) else [ys]
-        if not all(isinstance(y, Symbol) for y in ys) or len(ys) != len(makes):
-            raise NotFusible("a result that is no symbol")
-        self.makes = list(zip(makes, ys, strict=True))
-        needed = reached(ys)
-        self.symbols = [s for s in program.symbols if s.number in needed]
-
-    def fits(self, trace: Trace) -> bool:
-        """Whether the results are those of the step: as large, of the same dtypes, neighbours side
-        by side.
-        """
-        line = (*self.full[:-1], 1)
-        return all(
-            y.op != "constant"
-            and y.shape in (self.full, line)
-            and y.dtype == trace.arrays[value].dtype
-            and trace.arrays[value].size == prod(y.shape)
-            and (is_contiguous(trace.arrays[value]) or not any(trace.arrays[value].strides))
-            for value, y in self.makes
-        )
-
-    def again(self, known: dict[int, Symbol], program: Program) -> None:
-        """Record it in another program, in which `known` has the values that it reads."""
-        made: dict[int, Symbol] = {}
-        for s in self.symbols:
-            args: list[Any] = [made[x.number] if isinstance(x, Symbol) else x for x in s.args]
-            if s.op == "input":
-                made[s.number] = known[self.reads[args[0]]]
-            elif s.op in ROW_FUNCTIONS:  # of a value that all elements share, perhaps
-                made[s.number] = getattr(args[0], s.op)(axis=-1, keepdims=True)
-            else:
-                of_row = s.op != "place" and all(x.is_row for x in args if isinstance(x, Symbol))
-                made[s.number] = program.symbol(s.op, tuple(args), s.dtype, of_row)
-        known.update([(value, made[y.number]) for value, y in self.makes])
-
-
-def _in_matrix(own: tuple, shape: tuple) -> tuple | None:
-    """How an array of shape `own`, broadcast to `shape`, lies in the matrix of its rows."""
-    own = (1,) * (len(shape) - len(own)) + own
-    rows = prod(own[:-1])
-    if own[-1] not in (1, shape[-1]) or rows != 1 and own[:-1] != shape[:-1]:
-        return None
-    return rows, own[-1]
-
-
-def work_of(step: Step, trace: Trace) -> Work | None:
-    """What a step does to an element or a row; None where it does anything else.
-
-    It runs once more on its arrays, and the kernels that it launches are watched.
-    """
-    if step.kind == "view" or step.draws or not step.reads():
-        return None
-    arrays, read = trace.arrays, [trace.arrays[value] for value in step.reads()]
-    if isinstance(read[0], np.ndarray) and not (launch.host and launch.host.takes(read)):
-        return None  # so little work that no loop pays
-    try:
-        if step.kind == "ufunc":
-            reads = {x.value: arrays[x.value].shape for x in step.args if type(x) is Ref}
-            return _checked(Work(_with_numbers(step), reads, step.outputs, trace), trace)
-        seen, ys = _watched(step, trace)
-        (fn, taken, given) = seen
-        reads = {_value_of(x, step.reads(), arrays): x.shape for x in taken}
-        if len(reads) < len(taken):
-            return None  # one value in two forms
-        left, makes = list(zip(ys, step.outputs, strict=True)), []
-        for g in given:
-            makes.append(left.pop(next(k for k, (y, _) in enumerate(left) if _is(y, g)))[1])
-        if any(value is not None for _, value in left):
-            return None
-        return _checked(Work(fn, reads, makes, trace), trace)
-    except (NotFusible, LookupError, StopIteration, TypeError, ValueError):
-        return None
-
-
-def _checked(work: Work, trace: Trace) -> Work | None:
-    return work if work.makes and prod(work.full) and work.fits(trace) else None
-
-
-def _with_numbers(step: Step) -> Callable:
-    """A step of a ufunc as a function of its arrays, the numbers among its arguments in place."""
-    values = list(dict.fromkeys(step.reads()))
-
-    def function(*symbols: Symbol) -> Any:
-        known = dict(zip(values, symbols, strict=True))
-        return step.fn(*[known[x.value] if type(x) is Ref else x for x in step.args])
-
-    return function
-
-
-def _watched(step: Step, trace: Trace) -> tuple[tuple, list]:
-    """((function, arrays, results) of the one kernel that a step launches, the step's results).
-
-    NotFusible where it launches none, or several.
-    """
-    args, named = mapped((step.args, step.kwargs), Ref, lambda ref: trace.arrays[ref.value])
-    launch.watching = seen = []
-    try:
-        ys = list(flat(step.fn(*args, **named)))
-    finally:
-        launch.watching = None
-    if len(seen) != 1:
-        raise NotFusible(f"{len(seen)} launches")
-    return seen[0], ys
-
-
-def _value_of(x: Any, values: list[int], arrays: list) -> int:
-    """The value whose array x is, or is another view of as a whole; KeyError if there is none."""
-    for value in values:
-        if arrays[value] is x:
-            return value
-    for value in values:
-        if _is(arrays[value], x):
-            return value
-    raise KeyError("an array that the step has made itself")
-
-
-def _is(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same memory, neighbours side by side."""
-    if a is b:
-        return True
-    if a is None or a.size != b.size or a.dtype != b.dtype:
-        return False
-    if not (is_contiguous(a) and is_contiguous(b)):
-        return False
-    return _address(a) == _address(b)
-
-
-def _address(x: Any) -> int:
-    return x.ctypes.data if isinstance(x, np.ndarray) else x.data.ptr
 
 
 class Groups:
@@ -297,7 +138,7 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
     """
     if launch.host is None and all(isinstance(x, np.ndarray) for x in trace.arrays):
         return steps  # NumPy's calls go block by block: tape/blocks.py
-    steps = [part for step in steps for part in _split(step, trace)]
+    steps = [part for step in steps for part in split(step, trace)]
     groups = Groups(trace)
     for i, step in enumerate(steps):
         is_barrier = step.draws or bool(written) and _touches(step, trace, written)
@@ -409,106 +250,10 @@ def _joined(members: list, wanted: list[int], trace: Trace) -> Step | None:
     if (ys := run(*arrays)) is None or not _alike(ys, wanted, works, trace):
         return None
     for value, y in zip(wanted, ys, strict=True):
-        same = next((v for v, x in zip(inputs, arrays, strict=True) if _is(x, y)), None)
+        same = next((v for v, x in zip(inputs, arrays, strict=True) if same_memory(x, y)), None)
         trace.owners[value] = frozenset([value]) if same is None else trace.owners[same]
         trace.arrays[value], trace.fixed[value] = y, False
     names = "+".join(dict.fromkeys(step.name for step in steps))
     step = Step("call", run, tuple([Ref(value) for value in inputs]), {}, f"fused({names})")
     step.outputs, step.several, step.fused = list(wanted), True, steps
     return step
-
-
-# -- steps that are two, of which one fuses --------------------------------------------------------
-
-ROW = 32  # elements from which on a row is worth a sum of its own
-
-
-def _split(step: Step, trace: Trace) -> list[Step]:
-    """A product or convolution and the sum with its bias; the sums of rows and that of all; a
-    norm's gradients. On a GPU alone steps are whole ops: NumPy adds in another order.
-    """
-    if step.whole == (op.standardize, "rules"):
-        return _by_needs(step, trace)
-    if step.whole in ((op.linear, "forward"), (op.conv, "forward")):
-        return _without_bias(step, trace)
-    if step.whole in ((op.sum, "forward"), (op.mean, "forward")):
-        return _by_rows(step, trace)
-    return [step]
-
-
-def _by_needs(step: Step, trace: Trace) -> list[Step]:
-    """The rule of a norm as two steps: the gradient of its input, which is a kernel of rows, and
-    those of its weights, which are sums over the rows.
-    """
-    at = next(
-        (k for k, x in enumerate(step.args) if type(x) is list and x[:2] == [True, True]), None
-    )
-    if at is None or not all(type(x) is bool for x in step.args[at]):
-        return [step]
-    values = [y for y in step.outputs if y is not None]
-    needs = step.args[at]
-    alone = [k == 0 for k in range(len(needs))]
-    parts = []
-    for wanted, own in (
-        (alone, values[:1]),
-        ([n and not a for n, a in zip(needs, alone)], values[1:]),
-    ):
-        part = Step("call", step.fn, (*step.args[:at], wanted, *step.args[at + 1 :]), {}, step.name)
-        ys = list(flat(step.fn(*mapped(part.args, Ref, lambda ref: trace.arrays[ref.value]))))
-        if [y.shape for y in ys if y is not None] != [trace.arrays[y].shape for y in own]:
-            return [step]
-        left = iter(own)
-        part.outputs, part.several = [None if y is None else next(left) for y in ys], True
-        parts.append(part)
-    return parts
-
-
-def _without_bias(step: Step, trace: Trace) -> list[Step]:
-    x, w, b, *rest = step.args if len(step.args) > 2 else (*step.args, None)
-    if type(b) is not Ref:
-        return [step]
-    bias, y = trace.arrays[b.value], trace.arrays[step.outputs[0]]
-    shape = (-1,) if step.whole == (op.linear, "forward") else (-1, *(1,) * (y.ndim - 2))
-    if bias.ndim != 1 or bias.dtype != y.dtype or not is_contiguous(bias):
-        return [step]
-
-    def add_bias(product: Any, b: Any) -> Any:
-        b = b.reshape(shape)
-        (y,) = launch.run("bias", biased, [product, b]) or [product + b]
-        return y
-
-    first = Step("call", step.fn, (x, w, None, *rest), {}, step.name)
-    product = step.fn(*mapped(first.args, Ref, lambda ref: trace.arrays[ref.value]))
-    value = trace.value(product, False).value
-    first.outputs = [value]
-    last = Step("call", add_bias, (Ref(value), b), {}, "bias")
-    last.outputs = step.outputs
-    return [first, last]
-
-
-def _by_rows(step: Step, trace: Trace) -> list[Step]:
-    (y,), x = step.outputs, trace.arrays[step.args[0].value]
-    result = trace.arrays[y]
-    if x.ndim < 2 or x.shape[-1] < ROW or result.shape or result.dtype != x.dtype:
-        return [step]
-    if x.dtype.kind != "f" or x.dtype.itemsize < 4 or len(step.reads()) > 1:
-        return [step]  # 16-bit floats add up in float32, which a row's sum would round
-    count = x.size if step.name == "mean" else 1
-
-    def of_rows(x: Any) -> Any:
-        (rows,) = launch.run("sum of rows", _row_sums, [x]) or [x.sum(axis=-1, keepdims=True)]
-        return rows
-
-    def of_all(rows: Any) -> Any:
-        return rows.sum() / rows.dtype.type(count) if count > 1 else rows.sum()
-
-    rows = trace.value(of_rows(x), False).value
-    first = Step("call", of_rows, step.args[:1], {}, f"{step.name} of rows")
-    first.outputs = [rows]
-    last = Step("call", of_all, (Ref(rows),), {}, step.name)
-    last.outputs = [y]
-    return [first, last]
-
-
-def _row_sums(x: Any) -> list:
-    return [x.sum(axis=-1, keepdims=True)]

@@ -1,0 +1,170 @@
+"""What a step does to one element or one row, as symbols: what fusing.py puts together."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import is_contiguous
+from ..expressions.blocks import Ref
+from ..expressions.trace import ROW_FUNCTIONS, NotFusible, Program, Symbol, on_symbols, reached
+from ..fusion import launch
+from ..tape.trace import Step, Trace, flat, mapped
+
+
+class Work:
+    """What a step does to one element or one row of arrays that are seen as a matrix.
+
+    reads     the values that it takes, in the order of its inputs
+    makes     (value, its symbol) for each result
+    symbols   those that the results need, in order
+    full      the shape that the arrays have together, and `own` that of each of them
+    matrix    (rows, length of a row), and `lines` each array in it; None where one is broadcast
+              over some of the axes before the last alone
+    """
+
+    def __init__(self, fn: Callable, reads: dict[int, tuple], makes: list[int], trace: Trace):
+        """reads: the values with the shapes in which fn takes them"""
+        self.reads, self.own = list(reads), reads
+        self.full = np.broadcast_shapes(*reads.values())
+        self.lines = {value: _in_matrix(own, self.full) for value, own in reads.items()}
+        self.matrix = None
+        if len(self.full) > 1 and None not in self.lines.values():
+            self.matrix = prod(self.full[:-1]), self.full[-1]
+        program = Program(self.full, is_real=True)
+        given = []
+        for i, (value, own) in enumerate(reads.items()):
+            of_row = own[-1:] == (1,) != self.full[-1:]
+            given.append(program.symbol("input", (i,), trace.arrays[value].dtype, of_row))
+            given[-1].shape = own
+        ys = on_symbols(fn, *given)
+        ys = list(ys) if isinstance(ys, list | tuple) else [ys]
+        if not all(isinstance(y, Symbol) for y in ys) or len(ys) != len(makes):
+            raise NotFusible("a result that is no symbol")
+        self.makes = list(zip(makes, ys, strict=True))
+        needed = reached(ys)
+        self.symbols = [s for s in program.symbols if s.number in needed]
+
+    def fits(self, trace: Trace) -> bool:
+        """Whether the results are those of the step: as large, of the same dtypes, neighbours side
+        by side.
+        """
+        line = (*self.full[:-1], 1)
+        return all(
+            y.op != "constant"
+            and y.shape in (self.full, line)
+            and y.dtype == trace.arrays[value].dtype
+            and trace.arrays[value].size == prod(y.shape)
+            and (is_contiguous(trace.arrays[value]) or not any(trace.arrays[value].strides))
+            for value, y in self.makes
+        )
+
+    def again(self, known: dict[int, Symbol], program: Program) -> None:
+        """Record it in another program, in which `known` has the values that it reads."""
+        made: dict[int, Symbol] = {}
+        for s in self.symbols:
+            args: list[Any] = [made[x.number] if isinstance(x, Symbol) else x for x in s.args]
+            if s.op == "input":
+                made[s.number] = known[self.reads[args[0]]]
+            elif s.op in ROW_FUNCTIONS:  # of a value that all elements share, perhaps
+                made[s.number] = getattr(args[0], s.op)(axis=-1, keepdims=True)
+            else:
+                of_row = s.op != "place" and all(x.is_row for x in args if isinstance(x, Symbol))
+                made[s.number] = program.symbol(s.op, tuple(args), s.dtype, of_row)
+        known.update([(value, made[y.number]) for value, y in self.makes])
+
+
+def _in_matrix(own: tuple, shape: tuple) -> tuple | None:
+    """How an array of shape `own`, broadcast to `shape`, lies in the matrix of its rows."""
+    own = (1,) * (len(shape) - len(own)) + own
+    rows = prod(own[:-1])
+    if own[-1] not in (1, shape[-1]) or rows != 1 and own[:-1] != shape[:-1]:
+        return None
+    return rows, own[-1]
+
+
+def work_of(step: Step, trace: Trace) -> Work | None:
+    """What a step does to an element or a row; None where it does anything else.
+
+    It runs once more on its arrays, and the kernels that it launches are watched.
+    """
+    if step.kind == "view" or step.draws or not step.reads():
+        return None
+    arrays, read = trace.arrays, [trace.arrays[value] for value in step.reads()]
+    if isinstance(read[0], np.ndarray) and not (launch.host and launch.host.takes(read)):
+        return None  # so little work that no loop pays
+    try:
+        if step.kind == "ufunc":
+            reads = {x.value: arrays[x.value].shape for x in step.args if type(x) is Ref}
+            return _checked(Work(_with_numbers(step), reads, step.outputs, trace), trace)
+        seen, ys = _watched(step, trace)
+        (fn, taken, given) = seen
+        reads = {_value_of(x, step.reads(), arrays): x.shape for x in taken}
+        if len(reads) < len(taken):
+            return None  # one value in two forms
+        left, makes = list(zip(ys, step.outputs, strict=True)), []
+        for g in given:
+            makes.append(left.pop(next(k for k, (y, _) in enumerate(left) if same_memory(y, g)))[1])
+        if any(value is not None for _, value in left):
+            return None
+        return _checked(Work(fn, reads, makes, trace), trace)
+    except (NotFusible, LookupError, StopIteration, TypeError, ValueError):
+        return None
+
+
+def _checked(work: Work, trace: Trace) -> Work | None:
+    return work if work.makes and prod(work.full) and work.fits(trace) else None
+
+
+def _with_numbers(step: Step) -> Callable:
+    """A step of a ufunc as a function of its arrays, the numbers among its arguments in place."""
+    values = list(dict.fromkeys(step.reads()))
+
+    def function(*symbols: Symbol) -> Any:
+        known = dict(zip(values, symbols, strict=True))
+        return step.fn(*[known[x.value] if type(x) is Ref else x for x in step.args])
+
+    return function
+
+
+def _watched(step: Step, trace: Trace) -> tuple[tuple, list]:
+    """((function, arrays, results) of the one kernel that a step launches, the step's results).
+
+    NotFusible where it launches none, or several.
+    """
+    args, named = mapped((step.args, step.kwargs), Ref, lambda ref: trace.arrays[ref.value])
+    launch.watching = seen = []
+    try:
+        ys = list(flat(step.fn(*args, **named)))
+    finally:
+        launch.watching = None
+    if len(seen) != 1:
+        raise NotFusible(f"{len(seen)} launches")
+    return seen[0], ys
+
+
+def _value_of(x: Any, values: list[int], arrays: list) -> int:
+    """The value whose array x is, or is another view of as a whole; KeyError if there is none."""
+    for value in values:
+        if arrays[value] is x:
+            return value
+    for value in values:
+        if same_memory(arrays[value], x):
+            return value
+    raise KeyError("an array that the step has made itself")
+
+
+def same_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays are the same memory, neighbours side by side."""
+    if a is b:
+        return True
+    if a is None or a.size != b.size or a.dtype != b.dtype:
+        return False
+    if not (is_contiguous(a) and is_contiguous(b)):
+        return False
+    return _address(a) == _address(b)
+
+
+def _address(x: Any) -> int:
+    return x.ctypes.data if isinstance(x, np.ndarray) else x.data.ptr
