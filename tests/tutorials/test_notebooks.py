@@ -1,5 +1,6 @@
 """The tutorials run from top to bottom, and the notebooks that ship are what their scripts say."""
 
+import ast
 import base64
 import io
 import platform
@@ -61,7 +62,9 @@ def verdicts(cells):
 
 
 @pytest.mark.parametrize("script", [runs(script) for script in SCRIPTS[::-1]])
-def test_a_tutorial_runs_and_its_checks_tell_right_answers_from_wrong_ones(script):
+def test_a_tutorial_runs_and_its_checks_tell_right_answers_from_wrong_ones(
+    script, tmp_path, monkeypatch
+):
     ran = build.run(script)  # one run for all: it takes long; the longest scripts begin
     students, teachers = build.handout(ran), build.solved(ran)
     assert sources_shown(students) == sources_shown(shipped(script)), "run: make tutorials"
@@ -72,6 +75,50 @@ def test_a_tutorial_runs_and_its_checks_tell_right_answers_from_wrong_ones(scrip
         [verdict] = verdicts([check])
         assert re.match(r"not right yet\. \S", verdict), f"no hint for\n{answer.source}\n{verdict}"
         assert "The check raises" not in verdict, f"no hint for\n{answer.source}\n{verdict}"
+    monkeypatch.setattr(build, "run", lambda script: ran)  # the command writes this run, no second
+    assert build.main(["--solutions", str(tmp_path), script.stem]) == 0
+    written = nbformat.read(tmp_path / build.notebook_of(script).name, 4)
+    nbformat.validate(written)
+    solutions = [answer.source for answer, check in build.trials(ran, "solution")]
+    assert [cell.source for cell in written.cells if build.role(cell) == "solution"] == solutions
+    assert not [cell for cell in written.cells if build.role(cell) in ("answer", "wrong")]
+    assert set(verdicts(checks(written))) == {"right."}
+    assert all((tmp_path / name).exists() for name in build.NEEDED)
+
+
+@pytest.fixture(scope="module")
+def hand_outs(tmp_path_factory):
+    """The students' copies of all tutorials, as `make tutorials-handout` writes them."""
+    folder = tmp_path_factory.mktemp("hand-out")
+    assert build.main(["--hand-out", str(folder)]) == 0
+    return folder
+
+
+def is_open(statement):
+    """Whether a statement of an answer's cell leaves the answer to the student."""
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.value, ast.Constant) and statement.value.value is ...
+    if not isinstance(statement, ast.FunctionDef):
+        return False
+    values = [getattr(line, "value", None) for line in statement.body]
+    return all(isinstance(value, ast.Constant) for value in values)  # dots, or words that explain
+
+
+@each
+def test_a_students_copy_has_empty_answers_and_no_solution(script, hand_outs):
+    notebook = nbformat.read(hand_outs / build.notebook_of(script).name, 4)
+    nbformat.validate(notebook)
+    assert not outputs(notebook) and all((hand_outs / name).exists() for name in build.NEEDED)
+    own = build.cells_of(script).cells
+    answers = [cell for cell in notebook.cells if build.role(cell) == "answer"]
+    assert len(answers) == len([cell for cell in own if build.role(cell) == "answer"]) >= 3
+    for cell in answers:
+        assert all(map(is_open, ast.parse(cell.source).body)), cell.source
+    hidden = [cell.source for cell in own if build.role(cell) in ("wrong", "solution")]
+    shown = [cell.source for cell in notebook.cells]
+    if (hand_outs / script.name).exists():  # a tutorial that runs itself has its script beside it
+        shown.append((hand_outs / script.name).read_text(encoding="utf-8"))
+    assert not [source for source in hidden for text in shown if source in text]
 
 
 @each
