@@ -1,7 +1,7 @@
 """Accelerations. Delete this folder, and everything still runs.
 
-They change no bit, but for the forms of the rooms below, which agree with the table's to
-rounding.
+They change no bit of a result. Only the forms in the subfolders below differ from the table's, and
+only by rounding.
 
 fast_call.py       seam A: the calls of an op, generated for it alone
 codegen.py         seam B: `save` and `vjp` of a plan, generated
@@ -11,17 +11,17 @@ blocked_vjp.py     cotangents of large arrays in blocks, or lazy
 function_quick.py  the fast call of a mg.Function
 views.py           reshapes that copy images pixels first
 forms.py           seam C: the lists of forms of the rooms below
-windows.py         windows as columns and back; shifts.py: one position of all as a shifted copy
+windows.py         windows as columns and back; shifts.py: one window position as a shifted copy
 row_sums.py        sums and extrema along rows; small_products.py: products in blocks
-attention/         attention: blocks of scores, products written where they are read
+attention/         attention: blocks of scores, products written into the arrays that are read next
 conv/              convolutions: Winograd, banded matrices, layouts, blocks
 index/             sums by index: rows by a sparse product, lines and images in blocks
-loss/              softmax and losses on classes: blocks of rows, never all logits of a map
+loss/              softmax and losses on classes: blocks of rows, never all logits of a linear map
 norm/              normalisations: rows, sums over images in both orders, blocks, joint gradients
 pool/              pooling: axis after axis, tiles, reductions, layouts, blocks
-products/          matrix products: how BLAS is called for which shapes
+products/          matrix products: the BLAS call for each shape
 elementwise/       activations, rules and selections of large arrays in place and in blocks
-recurrent/         sequences and their backward in place, factors made for many steps at once
+recurrent/         sequences and their backward in place, factors for many steps at once
 reduce/            sums, extrema, spread and norms of rows and channels; running sums by steps
 """
 
@@ -67,4 +67,4 @@ for _op in _ops:
             _op,
             Variant(in_blocks(_op.reference), "cpu", least=_least, name="blocks", followed=True),
         )
-    _op.plans.clear()  # what has been made of it so far is made anew
+    _op.plans.clear()  # plans made before this module are made again

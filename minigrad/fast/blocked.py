@@ -1,7 +1,7 @@
 """Elementwise functions of large arrays: block by block, the blocks shared by all threads.
 
 NumPy computes an elementwise function on one core, and intermediate results of a derivative are as
-large as the array. In blocks all cores help, and intermediate results stay in the cache.
+large as the array. In blocks all cores share the work, and intermediate results stay in the cache.
 """
 
 import functools
@@ -25,15 +25,17 @@ def piecewise(
     least: int | None = None,
     few: bool = True,
 ) -> Any:
-    """fn(*values, **params) in blocks on all threads, for an fn elementwise in the arrays given.
+    """fn(*values, **params) in blocks on all threads, for an fn that is elementwise in its arrays.
 
-    fn returns an array of their shape, or a tuple or list of such. fill(ys, *values) computes the
-    same into existing arrays ys, which saves a copy; it is for functions of few passes, which gain
-    nothing on one thread, unless few=False says that there are many. The call is made in one piece
-    where arrays have fewer than `least` elements (LARGE; a ufunc's that are broadcast: BROADCAST),
-    are not NumPy's, are not contiguous, differ in order, or are broadcast otherwise than `in_rows`
-    says; and in modes that change what ops do, since modes belong to one thread. Results have the
-    arrays' order.
+    fn returns an array of their shape, or a tuple or list of such arrays. fill(ys, *values)
+    computes the same into existing arrays ys, which saves a copy. A fill of few passes gains
+    nothing on one thread; few=False says that it makes many. Results have the arrays' memory order.
+
+    One call handles all arrays, without blocks, where they
+      - have fewer than `least` elements (default LARGE; for a ufunc that broadcasts, BROADCAST),
+      - are not NumPy's, are not contiguous, or differ in memory order,
+      - are broadcast in another way than `in_rows` describes,
+    and in modes that change ops, since a mode belongs to one thread.
     """
     arrays = [x for x in values if axes_of(x)]
     size = max([x.size for x in arrays]) if arrays else 0
@@ -54,12 +56,12 @@ def piecewise(
     if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
         return fn(*values, **params)
     fill = fill or _copying(fn, several, params)
-    # no views: the engine adds in place to what nobody else refers to
+    # no views: the engine adds in place to an array without another reference
     results = [np.empty_like(cut.like, y.dtype) for y in starts]
     into = [cut.view(y) for y in results]
 
     def work(piece: slice) -> None:
-        given = [x[piece] if axes_of(x) and len(x) > 1 else x for x in views]  # or the only row
+        given = [x[piece] if axes_of(x) and len(x) > 1 else x for x in views]  # or its only row
         fill([y[piece] for y in into], *given)
 
     with cut.context:
@@ -68,20 +70,20 @@ def piecewise(
 
 
 def cut_of(fn: Any, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
-    """How to cut the arrays; None where one call for all of them is as good, or the only way.
+    """How to cut the arrays; None where one call for all of them is as fast, or the only way.
 
     helped: whether arrays of one shape gain from being cut
     """
     if all(x.shape == arrays[0].shape for x in arrays):
         return along_memory(arrays, blocks.BLOCK) if helped and size >= least else None
-    ufunc = isinstance(fn, np.ufunc)  # whose result is written into place; others are copied there
+    ufunc = isinstance(fn, np.ufunc)  # writes in place; results of other functions are copied
     if size < (min(blocks.BROADCAST, least) if ufunc else least):
         return None
     return in_rows(fn, arrays, size if size < least else blocks.BLOCK)
 
 
 def _copying(fn: Callable, several: bool, params: dict) -> Callable:
-    """A fill that copies what fn returns."""
+    """A fill that copies the results of fn."""
 
     def fill(ys: list, *values: Any) -> None:
         found = fn(*values, **params)
@@ -117,4 +119,4 @@ def blockwise(forward: Callable) -> Callable:
 def axes_of(x: Any) -> int:
     """The number of axes of an array; 0 for anything else."""
     ndim = getattr(x, "ndim", 0)
-    return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name
+    return ndim if type(ndim) is int else 0  # an array module has a function `ndim`

@@ -1,9 +1,9 @@
-"""What an elementwise op makes of a large cotangent: contributions in blocks, or deferred.
+"""The vjp of an elementwise op for a large cotangent: contributions in blocks, or deferred.
 
-A contribution need not be computed at once. Where it goes to another elementwise node, that node's
-own rules take it block by block; where several meet, they are added. Deferred, each block of it is
-computed there, in the cache, just before it is used, and the whole is never written to memory. So
-the backward of tanh(x) * gelu(x) + x / 2 writes one array of the size of x in place of three.
+A contribution need not be computed at once. If its parent is another elementwise node, that node's
+own rules take it block by block; several contributions are added. Each block of a deferred
+contribution is computed in the cache just before its use, and the whole is never written to memory.
+So the backward of tanh(x) * gelu(x) + x / 2 writes one array of the size of x in place of three.
 
 The calls that compute it are an op's own rules and sums, in a list; `Calls` (expressions/blocks.py)
 makes them on each block. Nothing is generated or recorded.
@@ -23,8 +23,8 @@ from ..engine.rule import Rule
 from ..expressions.blocks import Calls, Ref
 from .blocked import axes_of, cut_of, piecewise
 
-PASSED = object()  # instead of a rule: the contribution is g itself
-FREE = {"g": PASSED, "None": None}  # what stands for a contribution of this source
+PASSED = object()  # in place of a rule: the contribution is g itself
+FREE = {"g": PASSED, "None": None}  # the marker of a contribution with this source
 MOST = 6  # arrays that a lazy cotangent may read: their blocks share a cache
 
 
@@ -34,7 +34,7 @@ class BlockRule(NamedTuple):
     y may be g itself.
 
     positions  which of the saved values these are
-    scales     whether g is no more than multiplied or divided, once
+    scales whether the rule only multiplies or divides g, once
     """
 
     fn: Callable
@@ -51,7 +51,7 @@ class BlockRule(NamedTuple):
         return self.fill, [_named(x) for x in (g, *self.of(saved))], y
 
     def keeps_dtype(self, g: Any, saved: Sequence, cut: Cut) -> bool:
-        """Whether it makes an array of g's dtype. It is tried on ones and the first few entries."""
+        """Whether the rule keeps g's dtype: a trial on ones and the first few entries tells."""
         block = np.ones(cut.corner_shape, g.dtype) if g.shape else g
         values = [cut.views[id(x)][cut.corner] if axes_of(x) else x for x in self.of(saved)]
         y = self.fn(block, *values)
@@ -61,7 +61,7 @@ class BlockRule(NamedTuple):
 def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
     """The op's own rule for blocks: one ufunc writes a product or quotient into y, others copy.
 
-    call: the contribution's source (codegen.py); names: what the saved values v0, v1 … are
+    call: the contribution's source (codegen.py); names: of the saved values v0, v1 …
     """
     run, reads = rule.run, [name for name in rule.names if name != "g"]
     positions = tuple([names.index(name) for name in reads])
@@ -71,7 +71,7 @@ def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
             lambda g, *values, out: np.multiply(g, run(*values), out),
             positions, True,
         )  # fmt: skip
-    if [call] == [f"g / v{k}" for k in positions]:  # all that the rule does
+    if [call] == [f"g / v{k}" for k in positions]:  # the rule is only this division
         return BlockRule(truediv, np.divide, positions, True)
     order = [["g", *reads].index(name) for name in rule.names]
 
@@ -90,8 +90,8 @@ def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
 class LazyCotangent:
     """A cotangent of this shape and dtype that is not computed yet.
 
-    calls   what computes it on a block (expressions/blocks.py); the last makes it
-    arrays  what they read, by id, all of one shape and memory order
+    calls compute it on a block (expressions/blocks.py); the last one gives the result
+    arrays their inputs, by id, all of one shape and memory order
     """
 
     __slots__ = ("calls", "arrays", "shape", "dtype", "size")
@@ -128,7 +128,7 @@ def _named(x: Any) -> Any:
 
 
 def _arrays_of(*values: Any) -> dict[int, Any]:
-    """The arrays that blocks of these values are made of, by id."""
+    """The arrays that blocks of these values read, by id."""
     found: dict[int, Any] = {}
     for x in values:
         found |= x.arrays if isinstance(x, LazyCotangent) else {id(x): x} if axes_of(x) else {}
@@ -136,7 +136,7 @@ def _arrays_of(*values: Any) -> dict[int, Any]:
 
 
 def _computed(names: list, calls: list[tuple], cut: Cut, dtype: Any) -> list:
-    """New arrays with the values of these names. All values that calls make have this dtype."""
+    """New arrays with the values of these names. All results of the calls have this dtype."""
     ys = [np.empty_like(cut.like, dtype) for _ in names]
     into = dict(zip(names, map(cut.view, ys), strict=True))
     inner = {y: (dtype, False) for *_, y in calls if y not in into}
@@ -150,7 +150,7 @@ def _computed(names: list, calls: list[tuple], cut: Cut, dtype: Any) -> list:
 
 
 class BlockedVjp:
-    """`plan.blocked_vjp`: called as (g, saved, deferred), it returns what `vjp` would.
+    """`plan.blocked_vjp`: called as (g, saved, deferred), it returns the results of `vjp`.
 
     g         an array, or a LazyCotangent
     deferred  the contributions that are deferred, by position
@@ -184,13 +184,15 @@ class BlockedVjp:
     def deferred(
         self, i: int, g: Any, saved: Sequence, dtype: Any, held: Any
     ) -> LazyCotangent | None:
-        """The contribution i, deferred; None where it is as well computed now.
+        """The contribution i, deferred; None where computing it now is as good.
 
-        That is where what is held for the parent would read more than MOST arrays, or these
-        differ in shape or memory order and so cannot be cut together, or where it or g is of
-        another dtype than the parent, or each of several contributions would compute g for itself.
+        That is the case where
+          - the parent's total would read more than MOST arrays,
+          - these differ in shape or memory order, and cannot be cut together,
+          - the contribution or g has another dtype than the parent,
+          - several contributions would each compute g again.
 
-        held: what has arrived at the parent so far, a LazyCotangent, or None
+        held: the parent's total so far, a LazyCotangent, or None
         """
         rule, lazy = self.rules[i], isinstance(g, LazyCotangent)
         if not isinstance(rule, BlockRule) or g.dtype != dtype or modes.state.plain is None:
@@ -210,8 +212,9 @@ class BlockedVjp:
 def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
     """The contributions by these rules, in blocks; g has one entry along an axis where it repeats.
 
-    A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
-    order, so nothing beside it could be cut; and what is made of it alone repeats, too.
+    The rule of a sum returns such a cotangent, a view with stride 0 along that axis. It is
+    contiguous in no order, which would prevent cutting the other arrays. A contribution of g alone
+    repeats, too.
     """
     if isinstance(g, LazyCotangent):
         return _of_lazy(rules, g, saved) or contributions(rules, g.materialise(), saved)
@@ -231,7 +234,8 @@ def contributions(rules: list[BlockRule], g: Any, saved: list) -> list:
 
 
 def _of_lazy(rules: list[BlockRule], g: LazyCotangent, saved: list) -> list | None:
-    """The same in the blocks in which g is computed; None where these arrays cannot be cut so."""
+    """The same in the blocks in which g is computed; None where the arrays cannot be cut like
+    that."""
     arrays = [*_arrays_of(g, *saved).values()]
     cut = cut_of(None, arrays, g.size, 0, helped=True)
     if cut is None or not all(rule.keeps_dtype(g, saved, cut) for rule in rules):
@@ -242,7 +246,7 @@ def _of_lazy(rules: list[BlockRule], g: LazyCotangent, saved: list) -> list | No
 
 
 def _without_repeats(g: Any, saved: Sequence, scaled: bool) -> Any:
-    """g with one entry along the axes where it repeats; no axes, if it is one number everywhere."""
+    """g with one entry along the axes where it repeats; without axes, if it is one number."""
     if type(g) is not np.ndarray or all(g.strides):
         return g
     shapes = [x.shape for x in saved if axes_of(x)]

@@ -1,9 +1,9 @@
 """The two functions of a plan, `save` and `vjp`, as Python source generated for one op.
 
-CPython specialises bytecode for the types it meets, so each plan gets code of its own. Generated
-code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
-Small calls gain by that. For large arrays `vjp` calls a BlockedVjp (blocked_vjp.py), which runs the
-op's own rules, and compiles nothing.
+CPython specialises bytecode for the types it meets: each plan therefore gets its own code.
+Generated code also needs no loop over rules, no look-up of names and no check that could be made
+earlier. Small calls gain by that. For large arrays `vjp` calls a BlockedVjp (blocked_vjp.py), which
+runs the op's own rules, and compiles nothing.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from .blocked_vjp import FREE, BlockedVjp
 def generate_save(
     op: Any, slots: list[int], names: tuple[str, ...], file: str = UNNAMED
 ) -> Callable:
-    """The function `save` of a plan. For a @ b, both of which need a gradient, it is
+    """The function `save` of a plan. For a @ b, where both need a gradient, it is
 
         def save(arrays, params, residuals, pattern):
             [v0, v1, y] = arrays
@@ -94,19 +94,19 @@ def generate_vjp(
                 return blocked_vjp(g, [v0, v1])
             return [g * v0, g * v1]
 
-    A rule that computes something appears as rule0(v0, …) instead of v0, and one that is None as
-    None. A shortcut for the inputs 0 and 1 comes before the last line:
+    A rule with a computation appears as rule0(v0, …) instead of v0, and a missing rule as None. A
+    shortcut for the inputs 0 and 1 comes before the last line:
 
             several = shortcut(g, v0, v1)
             if several is not None:
                 [c0, c1] = several
                 return [c0, c1]
 
-    The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
-    so one row serves real and complex numbers. For large temporary arrays NumPy computes g * p as
-    p * g, which has other last bits where both are complex; multiply(g, p) keeps the order, so
-    that the bits do not depend on the size. A backward calls `vjp` once per node; looking up
-    names there would cost more than most rules do.
+    The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)):
+    one row serves real and complex numbers. For large temporary arrays NumPy computes g * p as p *
+    g, whose last bits differ where both are complex. multiply(g, p) keeps the order: the bits then
+    do not depend on the size. A backward calls `vjp` once per node; looking up names there would
+    cost more than most rules.
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": needed}
@@ -131,7 +131,7 @@ def generate_vjp(
             lines.append("  g = g.conj()")
             lines.append(f"  return [{', '.join(conjugates)}]")
             known["multiply"] = np.multiply
-            cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
+            cut = not any(name.endswith("_shape") for name in names)  # a block has another shape
             if cut and not FREE.keys() >= {*calls}:
                 blocked_vjp = BlockedVjp(rules, calls, names)
                 known |= {"NOTABLE": NOTABLE, "blocked_vjp": blocked_vjp}
@@ -151,7 +151,7 @@ def generate_vjp(
 
 
 class _Word:
-    """The name of an array in place of the array: arithmetic with it writes source."""
+    """A stand-in for an array, with a name: arithmetic with it writes source."""
 
     __slots__ = ("text",)
     __array_ufunc__ = None
@@ -168,16 +168,17 @@ class _Word:
         return _Word(f"{self.text} / {other.text}")
 
     def __bool__(self) -> bool:
-        raise TypeError("an array that is not there has no truth value")
+        raise TypeError("a rule's stand-in for an array has no truth value")
 
     __eq__ = __ne__ = __hash__ = __bool__  # type: ignore[assignment]
 
 
 def _in_words(op: Any, rule: Rule, given: list[str]) -> str | None:
-    """The source of what a rule such as `lambda b: b` or `lambda g, b: g / b` returns; else None.
+    """The source of the result of a rule like `lambda b: b` or `lambda g, b: g / b`; else None.
 
-    The rule is called once, with words for what it reads. That tells all of it if it reads arrays
-    that are always there, and names nothing else: no call, no attribute, so no side effect.
+    The rule is called once, with `_Word`s for its arguments. One call is enough for a rule that
+    reads only arrays that always exist, and no other name: no call, no attribute, hence no side
+    effect.
     """
     always = {"g", "y", *op.arrays} - op.optional
     if op.variadic or op.outputs or not always.issuperset(rule.names):
@@ -186,6 +187,6 @@ def _in_words(op: Any, rule: Rule, given: list[str]) -> str | None:
         return None
     try:
         found = rule.fn(*map(_Word, given))
-    except Exception:  # arithmetic that a word does not have, or an error of the rule's own
+    except Exception:  # arithmetic that a word lacks, or an error raised by the rule
         return None
     return found.text if type(found) is _Word else None

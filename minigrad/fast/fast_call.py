@@ -1,8 +1,8 @@
-"""The fast call of an op: source code generated for this op alone, and compiled.
+"""The fast call of an op: source code generated and compiled for each op.
 
 Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
-arrays and numbers together with a tensor. What depends on the op alone is then decided once, when
-the code is generated: how many inputs there are, which may need a gradient, what is saved of them.
+arrays and numbers together with a tensor. All that depends on the op alone is then decided once, in
+the generated code: the number of inputs, which of them may need a gradient, which values are saved.
 For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op. An op with
 static parameters has `**params` there, too.
 
@@ -63,17 +63,17 @@ static parameters has `**params` there, too.
         result.node = node
         return result
 
-Python calls a local such as `forward` at once; for `op.reference(v0, v1)` it would seek a method
-first. From LEAST elements on, the op's variants are asked (custom/variants.py); below, its own
-ufunc runs.
+Python calls a local like `forward` at once; for `op.reference(v0, v1)` it would look up a method
+first. From LEAST elements on, the call asks the op's variants (custom/variants.py); smaller arrays
+go to its own ufunc.
 
-Nodes of one shape after the other share its tuple: a chain of a million then has an object less in
-each for Python's cyclic collector to look at, which takes a tenth of the forward.
+Consecutive nodes of one shape share its tuple: each node of a long chain then has one object less
+for Python's cyclic collector to visit.
 
-`instrumented` is the same code for the two modes in which calls are nearly as plain: recording is
-off (no_grad), or somebody listens (a profile). It reads the thread's state, unless listeners are
-the only reason for it, takes the time around NumPy's work if there are any, and tells them in the
-end:
+`instrumented` is the same code for two modes with nearly plain calls: recording is off (no_grad),
+or a listener is on (a profile). It reads the thread's state, unless listeners are the only reason
+for this call. If there are listeners, it takes the time around NumPy's work, and finally notifies
+them:
 
     def instrumented(x0, x1, /):
         if modes.active == modes.listening:
@@ -100,12 +100,12 @@ end:
                 events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), no_params))
             return result
         if n0 is not None and n1 is not None:
-            ...                                 the same, and in the end
+            ... the same, and finally
         if listeners and not events.brief(node, y, t0, t1):
             events.emit(("forward", "mul", t0, t1, node, (x0, x1), (y,), no_params))
         return result
 
-Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
+Both give the results of `Primitive.general`, which takes any call; tests compare the three.
 """
 
 from collections.abc import Callable
@@ -143,14 +143,13 @@ def generated_call(op: Any, name: str) -> Callable:
 def fast_call(op: Any) -> Callable:
     """The op's `apply`.
 
-    That is `general` itself for an op with several outputs, for a variadic op, and for one that
-    lacks a rule.
+    An op with several outputs, a variadic op, and one that lacks a rule use `general` itself.
     """
     return _generated(op, "apply", [" if modes.active:", "  return op.instrumented(ARGS)"])
 
 
 def instrumented_call(op: Any) -> Callable:
-    """The op's `instrumented`: its fast call where recording is off or somebody listens."""
+    """The op's `instrumented`: its fast call where recording is off or a listener is on."""
     modes_first = [
         " if modes.active == modes.listening:",
         "  recording = True",
@@ -163,13 +162,13 @@ def instrumented_call(op: Any) -> Callable:
 
 
 def _generated(op: Any, name: str, modes_first: list[str]) -> Callable:
-    """The generated call; it begins with these lines, which look at the modes."""
+    """The generated call; it begins with `modes_first`, the lines that test the modes."""
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
     try:
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
-    except RuleError:  # raised again where a gradient is asked for
+    except RuleError:  # raised again by a call that needs a gradient
         return op.general
     instrumented = name == "instrumented"
     count = range(op.arity)
@@ -213,7 +212,7 @@ _FILES = {"apply": "fast call", "instrumented": "instrumented call"}
 
 
 def _looks_at_size(op: Any) -> bool:
-    """Whether a small call need not ask the op's variants: it runs the ufunc at once."""
+    """Whether the call tests the size: a small one then runs the ufunc, without asking variants."""
     ufunc = isinstance(op.reference, np.ufunc) and op.arity <= 2
     return ufunc and isinstance(op.forward, Variants) and op.forward.least > 0
 
@@ -225,8 +224,9 @@ def _depth(line: str) -> int:
 def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
     """The sets of inputs needing gradients for which code is generated, larger ones first.
 
-    All sets for one or two inputs; for three also those that lack one, as of a first layer's data
-    and its two parameters; for more only the full set, since there are 2ⁿ − 1.
+    For one or two inputs these are all sets. For three inputs they are the full set and those that
+    lack one (a first layer's data needs no gradient, its two parameters do). For more inputs only
+    the full set, since there are 2ⁿ − 1.
     """
     n = len(tracked)
     fewest = max(1, n - 1) if n <= 3 else n
@@ -242,19 +242,19 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     if looked_at and i == 1:
         lines += [" if v1.size >= LEAST:", "  data = v1"]
     lines += [f" n{i} = x{i}.node"] if tracked else []
-    if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
+    if op.kind == "elementwise" and op.arity == 2:  # a number stays weak: not a bfloat16
         other = f"x{1 - i}"
         beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
         lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
         lines += [f" data = {other}._data"] if large else []
-    elif op.kind == "elementwise" and tracked:  # as of clip: the same, beside a float of NumPy's
+    elif op.kind == "elementwise" and tracked:  # like clip: the same, next to a NumPy float
         beside = [f"isinstance(x{j}, Tensor) and x{j}._data.dtype.kind in 'fc'"
                   for j in range(op.arity) if j != i and op.tracked >> j & 1]  # fmt: skip
         if beside:
             lines += [f"elif type(x{i}) in weak and ({' or '.join(beside)}):"]
             lines += [f" v{i} = x{i}", *no_node]
     others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
-    if others:  # with no tensor among them the call gives an array
+    if others:  # without a tensor among them the call returns an array
         beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"
         lines += [f"elif type(x{i}) is ndarray and x{i}.dtype.kind in KINDS and {beside}:"]
         lines += [f" {'data = ' if large else ''}v{i} = x{i}", *no_node]
@@ -278,7 +278,7 @@ def _run(call: str, instrumented: bool) -> list[str]:
 
 
 def _linked(op: Any, tracked: list[int], plans: dict, told: str) -> list[str]:
-    """The lines that make a node, if some input needs a gradient, and end the call."""
+    """The lines that make a node, if an input needs a gradient, and end the call."""
     without_node = ["result.node = None", *_end(told, "None")]
     if not plans:
         return without_node
@@ -309,7 +309,7 @@ def _linked(op: Any, tracked: list[int], plans: dict, told: str) -> list[str]:
 
 
 def _end(told: str, node: str) -> list[str]:
-    """The lines that return the result, and tell the listeners before."""
+    """The lines that notify the listeners and return the result."""
     if not told:
         return ["return result"]
     told = told.replace("NODE", node)

@@ -1,4 +1,4 @@
-"""The forms of ops that a file lists: variants, asked in the order in which they stand there."""
+"""The forms of ops in a file: variants, asked in the order of the file."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,5 +24,5 @@ class Forms:
         return append
 
     def install(self) -> None:
-        for op, variant in reversed(self._listed):  # the one added last is asked first
+        for op, variant in reversed(self._listed):  # the last one added is asked first
             add(op, variant)

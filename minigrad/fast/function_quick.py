@@ -1,7 +1,7 @@
-"""The fast call of a Function: source code generated for one kind of calls, as for an op.
+"""The fast call of a Function: source code generated for one kind of call, as for an op.
 
-A call is plain while no mode, transform or listener is on (fast_call.py). For forward(ctx, x, n)
-of a class of one result, called with a tensor x, the code is
+A call is plain while no mode, transform or listener is on (fast_call.py). For forward(ctx, x, n) of
+a class with one result, called with a tensor x, the code is
 
     def call(args):
         [x0, x1] = args
@@ -36,18 +36,14 @@ of a class of one result, called with a tensor x, the code is
         result._data, result.node, result._grad = y, None, None
         # link
         if pattern:
-            ctx._sample = sample_of((v0,), True)        only where the class may read something else
-            node = Node()
-            node.plan = plan = FunctionPlan(call, pattern)
-            node.parents = (n0,)
-            node.saved = plan.save((v0, y), {}, (), pattern)
-            node.number, node.op, node.origin = next_number(), call, None
-            node.shape, node.dtype = y.shape, y.dtype
-            result.node = node
+            ctx._sample = sample_of((v0,), True)        only where the class may read other names
+            node = Node() node.plan = plan = FunctionPlan(call, pattern) node.parents = (n0,)
+            node.saved = plan.save((v0, y), {}, (), pattern) node.number, node.op, node.origin =
+            next_number(), call, None node.shape, node.dtype = y.shape, y.dtype result.node = node
         return result
 
-It does what the doorway does where forward has done no more than to save arguments and its one
-result; in all other cases `FunctionCall.ended` goes on.
+It replaces the slow path where forward has only saved arguments and its one result. In all other
+cases `FunctionCall.ended` continues.
 """
 
 from collections.abc import Callable
@@ -73,7 +69,7 @@ _KNOWN = {
 
 
 def fast_call(kind: Any) -> Callable[[tuple], Any]:
-    """The function of the arguments of a call of this kind."""
+    """The function that runs calls of this kind, given their arguments."""
     positions, count = kind.positions, len(kind.args)
     if not positions:
         return lambda args: kind(args).run()

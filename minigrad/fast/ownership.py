@@ -1,7 +1,7 @@
-"""Who else can see an array: CPython's reference counts tell, so sums are made in place.
+"""Sums in place: CPython's reference counts show whether anything else refers to an array.
 
-These are the engine's `add_into`, `private` and `blocked_vjp` (engine/backward.py), with the
-same numbers: an array that nobody else refers to is written into, and handed out without a copy.
+These replace the engine's `add_into`, `private` and `blocked_vjp` (engine/backward.py) and give the
+same numbers. They write into an array without another reference, and return it without a copy.
 """
 
 from sys import getrefcount
@@ -50,7 +50,7 @@ _WRAPPED = _count_wrapped()
 
 
 def _holds_alone(view: Any, in_any_order: bool = False) -> bool:
-    """Whether a view shows all of an array that nothing else refers to (a rule's reshape)."""
+    """Whether a view shows all of an array without another reference (a rule's reshape)."""
     base = view.base
     return (
         type(base) is _ndarray
@@ -63,7 +63,7 @@ def _holds_alone(view: Any, in_any_order: bool = False) -> bool:
 
 
 def _wraps_alone(x: Any) -> bool:
-    """Whether x is a batch of vmap's whose array nothing else refers to, and no graph holds it."""
+    """Whether x is a vmap batch whose array has no other reference, and no graph holds x."""
     while (type(x) is Tensor or getattr(x, "hides_axis", False)) and x.node is None:
         x = x._data
         if getrefcount(x) != _WRAPPED:
@@ -72,10 +72,10 @@ def _wraps_alone(x: Any) -> bool:
 
 
 def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, needed: dict | None) -> list:
-    """The contributions of an elementwise node for a large g, made in blocks.
+    """The contributions of an elementwise node for a large g, in blocks.
 
-    Where a parent is a leaf or takes its contribution in blocks, and no sum has been computed
-    there, it is deferred until then (blocked_vjp.py). The numbers are those of `add_into`.
+    A contribution is deferred (blocked_vjp.py) where its parent is a leaf or takes it in blocks,
+    and no sum has been computed for that parent. The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.vjp(g, node.saved)
@@ -93,8 +93,8 @@ def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, needed: dict | N
 def _may_defer(parent: Any, node: Any, held: Any, needed: dict | None) -> bool:
     """Whether the node's contribution to this parent may be deferred.
 
-    So it is where nothing else has been computed there, and the total is a leaf's gradient or
-    taken in blocks.
+    It may if no total has been computed for the parent, and the parent is a leaf or takes its
+    total in blocks.
     """
     if not (held is None or isinstance(held, LazyCotangent)) or node.parents.count(parent) > 1:
         return False
@@ -105,10 +105,10 @@ def _may_defer(parent: Any, node: Any, held: Any, needed: dict | None) -> bool:
 
 
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:
-    """Add c to what has arrived at the parent, in place where nobody else can see the array.
+    """Add c to the parent's total, in place where the array has no other reference.
 
-    That is so when there is no other reference to the array, nor to one that it is a view of, which
-    CPython's reference counts tell exactly.
+    If the array is a view, its base must have no other reference either. CPython's reference counts
+    show both exactly.
     """
     total = cotangents[parent]
     if type(total) is _ndarray:
@@ -123,17 +123,17 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
         cotangents[parent] = total.added(c)
     elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
         cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
-    else:  # arrays on a GPU: there a kernel that writes a new array costs no more than in place
+    else:  # on a GPU, where a kernel that writes a new array costs no more than one in place
         cotangents[parent] = op.add(total, c)
 
 
 def private(g: Any) -> Any:
     """g itself if the caller's one name is the only reference to it, else a copy.
 
-    Every gradient handed to a user goes through here, so that none shares memory with another, with
-    the seed or with a saved array. The caller must hold g in exactly one local name.
+    Every gradient returned to a user goes through here: none shares memory with another gradient,
+    the seed or a saved array. The caller must hold g in exactly one local name.
     """
-    # the second test, since a traced array claims to be an ndarray
+    # the second test is for a traced array, which claims to be an ndarray
     if type(g) is _ndarray or type(g) is array_module(g).ndarray:
         alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
         return g if alone else g.copy()

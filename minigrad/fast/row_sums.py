@@ -1,5 +1,7 @@
-"""Sums and extrema along rows on plain arrays. NumPy's reductions begin anew with
-each row, so short rows are added up by `einsum`, or as columns.
+"""Sums and extrema along rows on plain arrays.
+
+NumPy's reductions start their loop again for each row: `einsum` adds up short rows, or they are
+turned into columns.
 """
 
 from functools import partial
@@ -13,14 +15,15 @@ from ..backends.cuts import FOLDED, divisor, small_buffer
 from ..backends.device import array_module
 from ..ops.axes import axes_of
 
-FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
-FEW_MAXIMA = 1 << 10  # and its maximum
-SHORT_ROW = 24  # entries of a row up to which rows had better be columns for their maxima,
-SHORT_SUM = 8  # and for their sums
+FEW = 1 << 12  # elements; below, finding rows takes longer than NumPy's sum
+FEW_MAXIMA = 1 << 10  # the same for NumPy's maximum
+SHORT_ROW = 24  # entries; the maxima of rows up to this length are faster as columns
+SHORT_SUM = 8  # the same for their sums
 
 
 def as_rows(a: Any, axis: tuple) -> Any:
-    """a with `axis` made one last axis, a view; None where that is not a view or not NumPy's."""
+    """a with `axis` as one last axis, a view; None if no view has this shape or a is not
+    NumPy's."""
     trailing = axis == tuple(range(a.ndim - len(axis), a.ndim))
     if not axis or not trailing or not a.flags.c_contiguous or array_module(a) is not np:
         return None
@@ -28,11 +31,10 @@ def as_rows(a: Any, axis: tuple) -> Any:
 
 
 def _short_rows(a: Any, axis: tuple, many: int, longest: int) -> Any:
-    """a's rows as the columns of a matrix, if `axis` is the last one, and they are not longer than
-    `longest` and `many`.
+    """a's rows as the columns of a matrix; None if `axis` is not the last one, or if the rows are
+    longer than `longest` or, `many` times their length, larger than a.
 
-    NumPy begins anew with each row, which takes longer than a short one itself, and adds whole
-    columns at once.
+    Starting NumPy's loop takes longer than a short row itself; whole columns are added at once.
     """
     if axis != (a.ndim - 1,) or not many * a.shape[-1] <= a.size > 0 or a.shape[-1] > longest:
         return None
@@ -41,16 +43,16 @@ def _short_rows(a: Any, axis: tuple, many: int, longest: int) -> Any:
     return a.reshape((-1, a.shape[-1])).T.copy()
 
 
-LEAST_FOLDED = 256  # rows, for that
+LEAST_FOLDED = 256  # rows that are worth folding
 
 
 def folds(a: Any) -> bool:
-    """Whether sum_of_rows is for the rows of a: floats of NumPy, and many short rows."""
+    """Whether sum_of_rows suits the rows of a: NumPy floats, and many short rows."""
     m = a.shape[-1]
     return (
         0 < 2 * m <= FOLDED
         and a.size >= max(LEAST_FOLDED * m, FEW)
-        and isinstance(a, np.ndarray)  # or a traced array, which claims to be one
+        and isinstance(a, np.ndarray)  # or a traced array, which claims to be an ndarray
         and a.dtype.char in "fdFD"
         and a.flags.c_contiguous
     )
@@ -59,22 +61,22 @@ def folds(a: Any) -> bool:
 def sum_of_rows(a: Any) -> Any:
     """Σ of the rows of a matrix (n, m) -> (m,).
 
-    NumPy adds up row by row, and begins anew with each. Several rows as one are fewer and longer
-    ones, and a sum of sums is also more exact.
+    NumPy adds up row by row, and starts its loop again for each. Several rows joined into one make
+    fewer and longer rows, and a sum of sums is also more exact.
     """
     n, m = a.shape
     together = divisor(n, FOLDED // m)
     return np.add.reduce(np.add.reduce(a.reshape((n // together, -1))).reshape((together, m)))
 
 
-MANY = 1 << 17  # elements, from which rows of 128 and more are worth the folding, too
+MANY = 1 << 17  # elements; from here on rows of 128 and more are worth folding, too
 
 
 def on_each_row(function: np.ufunc, a: Any, row: Any) -> None:
     """a = function(a, row) for every row of a contiguous matrix a, in place.
 
-    NumPy copies a and the row through a buffer first, if its rows are short (see BUFFER). Several
-    rows as one are taken as they lie.
+    If rows are short, NumPy first copies a and the row through a buffer (see BUFFER). Several rows
+    joined into one are read in place.
     """
     n, m = a.shape
     together = divisor(n, FOLDED // m) if a.size >= MANY and 2 * m <= FOLDED else 1
@@ -93,17 +95,17 @@ def _kept(a: Any, axis: tuple) -> list:
     return [1 if k in axis else n for k, n in enumerate(a.shape)]
 
 
-LEAST_ROWS = 16  # for that to be worth while
+LEAST_ROWS = 16  # rows from which this is faster
 LONGEST_RUN, SHORTEST_RUN = 256, 16
 
 
 def rows_along(x: Any, axis: Any) -> Any:
     """x as a matrix whose rows lie along `axis` (an int or a tuple: its last axes), a view; None
-    where that is none, or NumPy's own reduction is as good.
+    where no such view exists, or NumPy's own reduction is as fast.
     """
     if x.size < FEW or axis is None or not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         return None
-    if isinstance(axis, list):  # an error of NumPy's
+    if isinstance(axis, list):  # NumPy raises the error
         return None
     axes, start = axes_of(axis, x.ndim), x.ndim
     start -= len(axes)
@@ -114,7 +116,7 @@ def rows_along(x: Any, axis: Any) -> Any:
 
 
 def left_of(shape: tuple, axis: Any, keepdims: bool) -> tuple:
-    """What is left of a shape when its last axes, as many as `axis` names, are reduced."""
+    """The shape that remains when its last axes, as many as `axis` names, are reduced."""
     count = len(axis) if type(axis) is tuple else 1
     return (*shape[: len(shape) - count], *(1,) * (count if keepdims else 0))
 
@@ -122,8 +124,9 @@ def left_of(shape: tuple, axis: Any, keepdims: bool) -> tuple:
 def sum_of_each_row(a: Any) -> Any:
     """Σ of each row of a contiguous matrix (n, m) -> (n,).
 
-    `einsum` adds up 64 columns in float32 side by side, which is more exact than NumPy's sum for
-    rows of up to LONGEST_RUN; longer ones are cut, and the sums of the parts added up likewise.
+    `einsum` adds up 64 float32 columns side by side, which is more exact than NumPy's sum for rows
+    of up to LONGEST_RUN. Longer rows are cut, and the sums of the parts are added up in the same
+    way.
     """
     n, m = a.shape
     run = divisor(m, LONGEST_RUN)
@@ -135,7 +138,7 @@ def sum_of_each_row(a: Any) -> Any:
 
 
 def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
-    """Σ a over `axis`, which keeps its place, in the dtype `wide`."""
+    """Σ a over `axis`, which is kept, in the dtype `wide`."""
     columns = _short_rows(a, axis, 128, SHORT_SUM) if a.dtype == wide else None
     if columns is not None:
         return np.add.reduce(columns).reshape(_kept(a, axis))
@@ -149,13 +152,13 @@ def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
     return a.sum(axis, keepdims=True, dtype=wide) if axis else a
 
 
-# OpenBLAS shares longer products of float64 vectors between its threads; how many there are would
-# show in the last bits.
+# OpenBLAS shares longer products of float64 vectors between its threads, whose number would show in
+# the last bits.
 THREADED = 10_000
 
 
 def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
-    """Σ a b over `axis`, which keeps its place."""
+    """Σ a b over `axis`, which is kept."""
     if a.size < FEW:
         return (a * b).sum(axis, keepdims=True)
     rows, others = as_rows(a, axis), as_rows(b, axis)
@@ -170,7 +173,7 @@ def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
 
 
 def largest_over(a: Any, axis: tuple) -> Any:
-    """max a over `axis`, which keeps its place; NaN where there is one."""
+    """max a over `axis`, which is kept; NaN where there is one."""
     columns = _short_rows(a, axis, 32, SHORT_ROW)
     if columns is not None:
         return np.maximum.reduce(columns).reshape(_kept(a, axis))
@@ -187,6 +190,6 @@ def extremum_of_each_row(function: np.ufunc, a: Any) -> Any:
 
 
 def _extremum_of_each(function: np.ufunc, rows: Any) -> Any:
-    """The same of an array of rows of any length: `reduceat` begins with each sooner."""
+    """The same for rows of any length: `reduceat` needs less time to start with each row."""
     starts = np.arange(0, rows.size, rows.shape[-1])
     return function.reduceat(rows.reshape(-1), starts)

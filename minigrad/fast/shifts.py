@@ -1,8 +1,9 @@
 """One window position of all windows at once, as a shifted contiguous copy of the image.
 
 Depthwise convolution and the gradient of max pooling are sums, over the positions k of a window, of
-the image shifted by k. NumPy is fast where its inner loops are long, so windows are read as runs
-(backends/window_runs.py); what is computed between two rows of results is dropped.
+the image shifted by k. NumPy is fast where its inner loops are long: windows are read as runs
+(backends/window_runs.py). A run also computes entries between two rows of results, which are
+dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +22,15 @@ from .windows import padded
 
 
 class Shifts(WindowRuns):
-    """What lies at each position of the windows of images (*lead, *size), as runs."""
+    """The pixels at each position of the windows of images (*lead, *size), as runs."""
 
     # -- images and their phases
 
     def phases(self, x: Any, name: str, value: float = 0) -> Any:
-        """x padded with `value` and taken apart: (*stride, *lead, entries), in scratch memory or x.
+        """x padded with `value` and split into phases: (*stride, *lead, entries), in scratch memory
+        or x.
 
-        Entries behind the padding, where the phases would not be equally long, have it too.
+        Entries after the padding, which make the phases equally long, have this value too.
         """
         dims = len(self.size)
         lead = x.shape[: x.ndim - dims]
@@ -42,7 +44,7 @@ class Shifts(WindowRuns):
         return y.reshape((*self.how.stride, *lead, prod(self.rows)))
 
     def image(self, phases: Any, y: Any) -> None:
-        """y = the images that have these phases, without the padding."""
+        """y = the images with these phases, without the padding."""
         phases = phases.reshape((*phases.shape[:-1], *self.rows))
         for phase, of_y, of_phase in self._phase_by_phase():
             y[of_y] = phases[phase][of_phase]
@@ -59,7 +61,7 @@ class Shifts(WindowRuns):
             of_x, of_phase = [], []
             axes = zip(phase, self.size, how.stride, how.padding, strict=True)
             for start, n, step, (before, _) in axes:
-                first = -(-max(0, before - start) // step)  # of its entries not in the padding
+                first = -(-max(0, before - start) // step)  # of its entries outside the padding
                 there = range(start + first * step - before, n, step)
                 of_x.append(slice(there.start, n, step))
                 of_phase.append(slice(first, first + len(there)))
@@ -68,19 +70,20 @@ class Shifts(WindowRuns):
     # -- runs
 
     def places(self, x: Any, value: float = 0) -> list:
-        """For each place of the kernel, what of x lies there in all windows, as a run."""
+        """For each kernel position the pixels of x there in all windows, as a run."""
         return self.runs(self.phases(x, "phases", value))
 
     def put(self, terms: Iterable[Callable], y: Any, like: Any) -> None:
-        """y = for each place of the kernel what term(out) writes to an array like `like`, added."""
+        """y = the sum over kernel positions of the array, like `like`, that term(out) writes."""
         self.image(self.collect(_written(terms, like), like.shape[:-1], like), y)
 
     def runs(self, phases: Any) -> list:
-        """For each place of the kernel, a view (*lead, length) of the phases."""
+        """For each kernel position a view (*lead, length) of the phases."""
         return [phases[phase][..., start : start + self.length] for phase, start in self.starts()]
 
     def collect(self, terms: Iterable, lead: tuple, like: Any) -> Any:
-        """Phases with the terms (*lead, length), one for each place, added where those lie."""
+        """Phases with the terms (*lead, length), one for each kernel position, added in their
+        places."""
         shape = (*self.how.stride, *lead, prod(self.rows))
         phases = scratch.empty("phases", shape, like)
         begun = set()
@@ -101,13 +104,13 @@ class Shifts(WindowRuns):
     # -- results
 
     def result(self, y: Any) -> Any:
-        """What is a result in a run y (*lead, length): (*lead, *out). A view."""
+        """The entries of a run y (*lead, length) that are results: (*lead, *out). A view."""
         strides = (*y.strides[:-1], *(step * y.itemsize for step in self.steps))
         as_strided = array_module(y).lib.stride_tricks.as_strided
         return as_strided(y, (*y.shape[:-1], *self.out), strides)
 
     def spread(self, a: Any, name: str) -> Any:
-        """a (*lead, *out) as a run (*lead, length), 0 where that holds no result."""
+        """a (*lead, *out) as a run (*lead, length), 0 where the run holds no result."""
         lead = a.shape[: a.ndim - len(self.out)]
         if self.length == prod(self.out):
             return a.reshape((*lead, self.length))
@@ -118,9 +121,9 @@ class Shifts(WindowRuns):
 
 
 class Tiles:
-    """The same for windows that neither overlap nor leave places between them, nor take padding.
+    """The same for windows without overlap, gaps or padding.
 
-    What lies at one place of all windows is then a plain slice, and every place has one term.
+    One position of all windows is then a plain slice, and every pixel has one term.
     """
 
     def __init__(self, how: Windows, size: tuple, out: tuple):
@@ -143,9 +146,10 @@ class Tiles:
                 y[index] = written
 
     def cover(self, y: Any, a: Any) -> None:
-        """y = each entry of a at all places of its window.
+        """y = each entry of a at all pixels of its window.
 
-        Axis after axis, the last one first: the copies along the others have whole rows as runs.
+        Axis after axis, the last one first: the copies along the other axes have whole rows as
+        runs.
         """
         dims = len(self.kernel)
         if not self.covers:
@@ -159,7 +163,7 @@ class Tiles:
             if i < dims - 1:
                 rows = out.reshape((*lead, a.shape[len(lead)], kernel, *shape[len(lead) + 1 :]))
                 np.copyto(rows, np.expand_dims(a, len(lead) + 1), casting="unsafe")
-            else:  # there a row would be as short as the kernel
+            else:  # here a row would be as short as the kernel
                 for place in range(kernel):
                     np.copyto(out[..., place::kernel], a, casting="unsafe")
             a = out
@@ -177,7 +181,7 @@ class Tiles:
 
 
 class Views:
-    """The same for any windows of images that lie places first: a view has long runs as it is."""
+    """The same for any windows of images pixels first, where views have long runs."""
 
     def __init__(self, how: Windows, size: tuple, out: tuple):
         self.how, self.size, self.out = how, size, out
@@ -200,7 +204,7 @@ class Views:
         return y
 
     def _padded(self, x: Any) -> Any:
-        """Scratch memory for images like x and their padding."""
+        """Scratch memory for images like x with their padding."""
         size = [n + sum(pair) for n, pair in zip(self.size, self.how.padding, strict=True)]
         return scratch_like("padded", (*x.shape[:2], *size), x)
 
@@ -211,7 +215,7 @@ class Views:
 
 
 def _written(terms: Iterable[Callable], like: Any) -> Iterator[Any]:
-    """What the terms write, one after the other, each in the same scratch memory."""
+    """The arrays that the terms write, one after the other, each in the same scratch memory."""
     out = scratch_like("product", like.shape, like)
     for term in terms:
         term(out)
@@ -219,8 +223,8 @@ def _written(terms: Iterable[Callable], like: Any) -> Iterator[Any]:
 
 
 def placed(how: Windows, like: Any, size: tuple, out: tuple) -> Shifts | Tiles | Views:
-    """How to go, place by place, through these windows of images of this size; `like` has their
-    order in memory.
+    """The walk, position by position, through these windows of images of this size; `like` has
+    their memory order.
     """
     if how.tiling:
         return Tiles(how, size, out)

@@ -1,17 +1,18 @@
 """Products of matrices in blocks that BLAS multiplies without first copying (packing) them.
 
 A large product begins with copies of both factors, in the order in which BLAS's kernel reads them.
-Where a matrix has few rows or columns each copied number is used a few times only, and copying
-takes up to half of the time. OpenBLAS has kernels for AVX-512 that take the factors of up to a
-million multiplications unpacked, so a product is cut into blocks of that size. With any other BLAS
+Where a matrix has few rows or columns, each copied number is used only a few times, and copying
+takes up to half of the time. OpenBLAS has kernels for AVX-512 that read the factors unpacked, for
+up to a million multiplications: a product is cut into blocks of that size. With any other BLAS,
 products stay whole.
 
-Where BLAS may use several threads, products from `blas.MIDDLE` on stay whole too: on two threads
-that is faster.
+Where BLAS may use several threads, products from `blas.MIDDLE` on stay whole too: this is faster on
+two threads.
 
-Rounding. These kernels add all terms one after the other, where BLAS otherwise adds some 320 at a
-time and then those sums. So a long inner axis is cut into parts and their products are added, into
-shorter parts where the sum is over all pixels of images: the error is then that of BLAS's own sums.
+Rounding. These kernels add all terms one after the other, whereas BLAS otherwise adds some 320 at a
+time and then those sums. A long inner axis is therefore cut into parts whose products are added.
+The parts are shorter where the sum is over all pixels of images: the error is then as small as
+BLAS's.
 """
 
 from collections.abc import Callable
@@ -24,38 +25,40 @@ from ..backends.blocks import Steps, scratch, take_steps
 from ..backends.caches import cached
 from ..backends.cuts import divisor
 
-MOST = 100**3  # multiplications that the kernels for small matrices take
-LONGEST = 800  # terms that they are to add up,
-SHORT = 256  # or fewer
-WIDEST = 64  # columns of a block: more do not help
-MOST_TRANSPOSED = 32 * 32  # entries of the result where b's columns lie one after the other,
-LEAST_INNER = 96  # and the least inner length: for shorter columns copying is quicker
+MOST = 100**3  # multiplications that the kernels for small matrices accept
+LONGEST = 800  # terms that they add up,
+SHORT = 256  # or these, for sums over pixels
+WIDEST = 64  # columns of a block: more bring no gain
+MOST_TRANSPOSED = 32 * 32  # entries of the result where b's columns are contiguous,
+LEAST_INNER = 96  # and the least inner length: shorter columns are faster to copy
 
 
 def multiply(a: Any, b: Any, y: Any, longest: int = LONGEST) -> None:
-    """y = a b for stacks of matrices, of one dtype; `longest`: terms to be added up in a row."""
+    """y = a b for stacks of matrices of one dtype; `longest`: terms that one product adds up."""
     take_steps(product_steps(a, b, y, longest))
 
 
 def add_product(a: Any, b: Any, total: Any) -> None:
-    """total += a b, matrices whose inner axis is long: all places of images."""
+    """total += a b, matrices whose inner axis is long: all pixels of images."""
     product = scratch.empty("product", total.shape, total)
     multiply(a, b, product, SHORT)
     total += product
 
 
 def product_steps(a: Any, b: Any, y: Any, longest: int = LONGEST) -> Steps:
-    """What is to be done for y = a b."""
+    """The steps of y = a b."""
     blocks = blocks_for(a, b, longest)
     return [(np.matmul, (a, b, y))] if blocks is None else steps_in_blocks(a, b, y, *blocks)
 
 
-MANY_ROWS = 48  # of a, from which a copy of bᵀ takes less time than is saved
+MANY_ROWS = 48  # rows of a from which copying bᵀ costs less than it saves
 
 
 def transposed_for(n: int, b: Any) -> Any:
-    """bᵀ of a stack of matrices b, for products of n rows each with it: where BLAS would pack what
-    a view of b is, a copy whose rows lie one after the other, which it takes unpacked.
+    """bᵀ of a stack of matrices b, for products of n rows each with it.
+
+    A view, or, where BLAS would pack the view, a copy with contiguous rows, which it reads
+    unpacked.
     """
     view = b.swapaxes(-1, -2)
     k, m = view.shape[-2:]
@@ -65,8 +68,9 @@ def transposed_for(n: int, b: Any) -> Any:
 
 
 def multiplier(b: Any, n: int) -> Callable | None:
-    """product(a, y): y = a b for contiguous a of n rows, again and again, so b's blocks are found
-    once; None where the product is to stay whole, or a is to be divided too.
+    """product(a, y): y = a b for contiguous a of n rows, many times: b's blocks are found once.
+
+    None where the product stays whole, or a would be divided too.
     """
     k, m = b.shape
     blocks = blocks_of(n, b)
@@ -78,14 +82,14 @@ def multiplier(b: Any, n: int) -> Callable | None:
 
 
 def blocks_for(a: Any, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
-    """(rows, inner length, columns) of the blocks for a b; None where it is to stay whole."""
+    """(rows, inner length, columns) of the blocks for a b; None where it stays whole."""
     return blocks_of(a.shape[-2], b, longest)
 
 
 def blocks_of(n: int, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
     """The same for n rows times b."""
     k, m = b.shape[-2:]
-    if not isinstance(b, np.ndarray) or b.dtype.char not in "fd":  # as a tape is traced, too
+    if not isinstance(b, np.ndarray) or b.dtype.char not in "fd":  # also while a tape is traced
         return None
     if not blas.packs_no_small_factors():
         return None
@@ -95,10 +99,11 @@ def blocks_of(n: int, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | 
 
 
 def steps_in_blocks(a: Any, b: Any, y: Any, rows: int, inner: int, columns: int) -> Steps:
-    """The same in blocks of this many rows and columns, and parts of the inner axis of this length.
+    """The steps of y = a b in blocks of `rows` and `columns`, and parts of `inner` of the inner
+    axis.
 
     A stack of products: a (..., row blocks, 1, rows, inner), b (..., 1, column blocks, inner,
-    columns), with the parts in front of the blocks, if there are several.
+    columns); several parts come as an axis in front of the blocks.
     """
     n, k, m = *a.shape[-2:], b.shape[-1]
     parts, target = (), y
@@ -118,9 +123,9 @@ def steps_in_blocks(a: Any, b: Any, y: Any, rows: int, inner: int, columns: int)
 
 @cached("blocks of small products", max_entries=1024)
 def _blocks(n: int, k: int, m: int, longest: int, transposed: bool) -> tuple[int, int, int] | None:
-    """(rows, inner length, columns) of the blocks; None where the product had better stay whole.
+    """(rows, inner length, columns) of the blocks; None where a whole product is faster.
 
-    transposed: whether b's columns lie one after the other
+    transposed: whether b's columns are contiguous
     """
     most = MOST_TRANSPOSED if transposed else MOST
     if n * k * m <= MOST and n * m <= most and k <= longest:
@@ -135,11 +140,11 @@ def _blocks(n: int, k: int, m: int, longest: int, transposed: bool) -> tuple[int
     return (rows, inner, columns) if enough else None
 
 
-MANY_NUMBERS = 1 << 10  # of a result; fewer take np.matmul no longer
+MANY_NUMBERS = 1 << 10  # of a result; with fewer np.matmul takes no longer
 
 
 def are_many_outer(a: Any, b: Any) -> bool:
-    """Whether a (..., n, 1) b (..., 1, m) has many entries; on NumPy's arrays."""
+    """Whether a (..., n, 1) b (..., 1, m) has many entries; for NumPy arrays."""
     return (
         a.shape[-1] == 1
         and a.ndim > 1 < b.ndim
@@ -149,8 +154,9 @@ def are_many_outer(a: Any, b: Any) -> bool:
 
 
 def outer_products(a: Any, b: Any) -> Any:
-    """a b where the axis that is summed over has length 1.
+    """a b where the summed axis has length 1.
 
-    BLAS packs its factors even for one product a number. The bits are the same, to the sign of a 0.
+    BLAS would pack its factors even for one multiplication per number. The bits are the same,
+    except for the sign of a 0.
     """
     return np.einsum("...ij,...jk->...ik", a, b)

@@ -1,4 +1,4 @@
-"""Reshapes that copy: images pixels first go into rows block by block."""
+"""Reshapes that copy: images pixels first are copied into rows block by block."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ..backends.image_layout import in_rows
 from ..custom.variants import ANY, Variant, add
 from ..ops.shape.views import reshape
 
-LARGE = 1 << 14  # elements: smaller arrays are copied as fast by NumPy
+LARGE = 1 << 14  # elements: NumPy copies smaller arrays as fast
 
 
 def reshape_in_rows(x: Any, shape: Any, order: str = "C") -> Any:

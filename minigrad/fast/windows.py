@@ -1,7 +1,7 @@
 """Windows as columns and back, axis by axis and in scratch memory.
 
 3 × 3 windows are windows of 3 along the rows of windows of 3 along the columns. Each step then
-moves long contiguous runs, where copying 3 × 3 windows at once would move short ones.
+moves long contiguous runs; copying 3 × 3 windows at once would move short ones.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def _along(axis: int, index: Any) -> tuple:
 def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
     """The windows of x (..., *size) as an array (..., *kernel, ..., *out), in scratch memory.
 
-    `at` is the place of the kernel's axes, `out` the number of windows along each axis.
+    `at` is the position of the kernel's axes, `out` the number of windows along each axis.
     """
     if (kernels := compiled_kernels()) and (y := kernels.columns(x, how, out, at)) is not None:
         return y
@@ -56,7 +56,7 @@ def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
 
 
 def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
-    """The transpose of `columns`: every entry of a window is added to the place it came from.
+    """The transpose of `columns`: every entry of a window is added to the pixel it came from.
 
     The result may lie in scratch memory.
     """
@@ -71,7 +71,7 @@ def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
             continue
         shape = (*parts[0].shape[:axis], full, *parts[0].shape[axis + 1 :])
         y = scratch.empty(f"axis {i}", shape, x)
-        apart = stride > dilation * (kernel - 1)  # no place lies in two windows
+        apart = stride > dilation * (kernel - 1)  # no pixel lies in two windows
         if not apart or kernel * count < full:
             y[...] = 0
         for k, part in enumerate(parts):

@@ -1,3 +1,3 @@
-"""Forms of attention that never hold all scores: see forms.py."""
+"""Forms of attention that never hold all scores: see the list in forms.py."""
 
 from . import forms

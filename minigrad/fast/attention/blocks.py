@@ -1,9 +1,9 @@
 """Attention that never holds the whole matrix of scores: blocks of queries by blocks of keys.
 
 The forward walks the keys block by block with a running maximum and a running sum (Milakov and
-Gimelshein, Online normalizer calculation for softmax, 2018). The backward makes each block of
-probabilities again from the log-sum-exp of its rows (Dao et al., FlashAttention, 2022). Memory is
-that of the arguments and one block.
+Gimelshein, Online normalizer calculation for softmax, 2018). The backward computes each block of
+probabilities again from the log-sum-exp of its rows (Dao et al., FlashAttention, 2022). Memory
+holds the arguments and one block.
 """
 
 from math import prod
@@ -18,13 +18,13 @@ from ...ops.attention.primitives import check, check_gradient
 from ...ops.axes import sum_to, widen
 from ..row_sums import largest_over
 
-BLOCK_SCORES = 1 << 19  # scores made at a time
-BLOCK_SCORES_ON_GPU = 1 << 27  # there a block costs a dozen launches, and memory is 512 MB for it
-NARROWEST = 64  # queries or keys in a block, at least: products of thinner ones are slow
+BLOCK_SCORES = 1 << 19  # scores computed at a time
+BLOCK_SCORES_ON_GPU = 1 << 27  # here a block costs a dozen launches, and takes 512 MB
+NARROWEST = 64  # queries or keys in a block, at least: products of narrower blocks are slow
 
 
 def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[slice]]:
-    """Spans of queries and of keys; of `block_size`, or so that BLOCK_SCORES is not exceeded."""
+    """Spans of queries and of keys: of `block_size`, or of at most BLOCK_SCORES scores."""
     size = block_size
     if size is None:
         most = BLOCK_SCORES if array_module(q) is np else BLOCK_SCORES_ON_GPU
@@ -33,9 +33,9 @@ def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[s
 
 
 def _by_head(q: Any) -> list[tuple]:
-    """What threads share: slices of the leading axes, along the first that has several entries.
+    """The pieces that threads share: slices along the first leading axis with several entries.
 
-    Heads and examples have nothing to do with each other. On a GPU all of them are one piece.
+    Heads and examples are independent of each other. On a GPU all of them are one piece.
     """
     lead, whole = q.shape[:-2], (slice(None),) * q.ndim
     along = next((i for i, n in enumerate(lead) if n > 1), None)
@@ -45,7 +45,7 @@ def _by_head(q: Any) -> list[tuple]:
 
 
 def _cut(arrays: tuple, piece: tuple) -> list:
-    """The piece of each array that is given."""
+    """The piece of each array that is not None."""
     return [None if x is None else part(x, piece) for x in arrays]
 
 
@@ -72,7 +72,7 @@ class Scores:
         self.xp = array_module(q)
 
     def hidden(self, rows: slice, columns: slice) -> bool:
-        """Whether no query of the block may take any of its keys, for they all come later."""
+        """Whether all keys of the block come after all its queries, which then may take none."""
         return self.is_causal and columns.start >= rows.stop
 
     def __call__(self, rows: slice, columns: slice) -> Any:
@@ -161,7 +161,7 @@ def gradients(
 
 
 def _pull(arrays, dmask, is_causal, scale, block_size, dropout_p):
-    """Fill dq, dk, dv and, if it is wanted, dmask; each block of probabilities is made again."""
+    """Fill dq, dk, dv and, if wanted, dmask; each block of probabilities is computed again."""
     a, q, k, v, mask, o, lse, seeds, dq, dk, dv = arrays
     scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     queries, keys = _blocks(q, k, block_size)

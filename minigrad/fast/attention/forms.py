@@ -1,6 +1,6 @@
-"""The forms of attention that hold less, or copy less, than the formulas do.
+"""The forms of attention that hold or copy less than the formulas.
 
-blocks     attention and its gradient: never all scores. On a GPU, too, after its kernels
+blocks attention and its gradient: never all scores; on a GPU, too, after its kernels
 in place   self_attention: products write into the slices of one array; so does its gradient's rule
 """
 
@@ -23,7 +23,7 @@ form(self_attention, "in place")(in_place.attention)
 
 @vjp_variant(self_attention, "x", name="rule in place", on=("cpu",))
 def self_attention_gradient(g, x, p, heads, scale, time, is_causal):
-    """Written into one array where these are NumPy's."""
+    """The gradient written into one array, for NumPy arrays of one dtype."""
     if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:
         return in_place.gradient(g, x, p, heads, scale, time)
     return None

@@ -1,7 +1,7 @@
-"""Attention of one array of query, key and value, written and read where its slices lie.
+"""Attention of one array of query, key and value: products read and write its slices.
 
-One linear map makes the three, so they are slices of one array, and so are their gradients. The
-products read and write these slices where they lie: nothing is taken apart or put together.
+One linear map computes the three: they are slices of one array, and so are their gradients. The
+products read and write these slices in place, without splitting or concatenating.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def attention(x: Any, *, heads: int, scale: float, time: int = 0, is_causal: boo
 
 
 def gradient(g: Any, x: Any, p: Any, heads: int, scale: float, time: int) -> Any:
-    """That of x, all three parts written into one array."""
+    """The gradient in x, all three parts written into one array."""
     y, a = np.empty(x.shape, x.dtype), by_head(g, heads, time)
     q, k, v = parts_of(x, heads, time)
     dq, dk, dv = parts_of(y, heads, time)

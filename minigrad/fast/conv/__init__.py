@@ -1,3 +1,3 @@
-"""Forms of a convolution that are quicker than columns of the whole batch: see forms.py."""
+"""Forms of a convolution that are faster than columns of the whole batch: see forms.py."""
 
 from . import forms, window_columns

@@ -1,15 +1,15 @@
 """Depthwise convolution, one kernel per channel, as products with banded matrices.
 
 Along an axis a convolution is a product with a banded matrix: column j holds the kernel from row
-stride·j on, and zeros. For a tile of t results of a row it has about t + kernel rows. So windows
-are copied along all axes but the last, as whole rows of that one, and multiplied:
+stride·j on, and zeros. For a tile of t results of a row it has about t + kernel rows. Windows are
+copied along all axes except the last, as whole rows, and multiplied:
 
     y[tile, :] = Σ_k x[tile + k, :] B_k
 
 Most of the multiplications are by zero, and still one matrix product takes less time than a pass
 over the array for each kernel position.
 
-0 · ∞ is NaN and would spread over a tile: images that are not finite are left to depthwise.py.
+0 · ∞ is NaN and would spread over a tile: depthwise.py handles images that are not finite.
 """
 
 from itertools import product
@@ -24,22 +24,22 @@ from ..small_products import SHORT, multiply
 from .images import mirrored
 
 BLOCK_BYTES = 2 << 20  # of columns at a time
-MOST_BYTES = 16 << 20  # of columns of one channel of one image: larger ones stay to depthwise.py
-TILE = 16  # results of a row at a time: more are more multiplications by zero, fewer more copies
+MOST_BYTES = 16 << 20  # of columns of one channel of one image; depthwise.py takes larger ones
+TILE = 16  # results of a row at a time: more multiply more zeros, fewer copy more
 LEAST = 1 << 14  # results from which it pays
 
-# The longest rows of results for which it pays, where the kernel has few places; with more it pays
-# for any.
+# The longest rows of results for which it pays, where the kernel has few positions; with more, it
+# pays for any row.
 FEW_PLACES, LONGEST, LONGEST_OF_GRADIENT = 16, 20, 32
 
 
 def _longest_of_weight(places: int) -> int:
-    """The same for the weights' gradient, by the places of the kernel."""
+    """The same for the weights' gradient, by the number of kernel positions."""
     return 10 if places < FEW_PLACES else 16 if places < 49 else 32
 
 
 class _Bands(NamedTuple):
-    """How rows of results are cut: `count` tiles of `tile`, each from `width` places of a row."""
+    """The tiling of rows of results: `count` tiles of `tile`, each from `width` pixels of a row."""
 
     count: int
     tile: int
@@ -54,28 +54,28 @@ class _Bands(NamedTuple):
 
 
 def suits(how: Windows, x: Any, w: Any, out: tuple, longest: int | None = None) -> bool:
-    """Whether this form is for conv of images x, and pays: up to so long rows of results."""
+    """Whether this form applies to conv of images x, and pays: for rows up to `longest`."""
     few = prod(how.kernel) < FEW_PLACES
     pays = not few or out[-1] <= (LONGEST if longest is None else longest)
     return pays and _takes(how, out, x, w)
 
 
 def suits_transposed(how: Windows, a: Any, w: Any, size: tuple) -> bool:
-    """Whether this form is for conv_dx of results a, and pays."""
+    """Whether this form applies to conv_dx of results a, and pays."""
     if mirrored(how) is not None:
         return suits(how, a, w, size, LONGEST_OF_GRADIENT)
     return suits(how, a, w, a.shape[2:], LONGEST_OF_GRADIENT)
 
 
 def suits_weight(how: Windows, a: Any, x: Any) -> bool:
-    """Whether conv_dw had better be in this form."""
+    """Whether conv_dw is faster in this form."""
     out = a.shape[2:]
     pays = out[-1] <= _longest_of_weight(prod(how.kernel))
     return pays and _takes(how, out, a, x)
 
 
 def _takes(how: Windows, out: tuple, *arrays: Any) -> bool:
-    """Whether kernels of several axes meet arrays that BLAS multiplies, large enough ones."""
+    """Whether kernels have several axes, and arrays a dtype for BLAS and enough elements."""
     return (
         min(how.kernel[-1], prod(how.kernel[:-1])) > 1
         and prod(out) * prod(arrays[0].shape[:2]) >= LEAST
@@ -113,7 +113,7 @@ def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w): where windows are one place apart a convolution, the kernel mirrored."""
+    """y = conv_dx(a, w): at stride 1 a convolution with the mirrored kernel."""
     back = mirrored(how)
     if back is not None:
         forward(a, w[(..., *(slice(None, None, -1),) * len(how.kernel))], None, back, y)
@@ -136,7 +136,7 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
-    """conv_dw(a, x) as (C, kernel places): of the gradient of the matrices the sums along bands."""
+    """conv_dw(a, x) as (C, kernel positions): sums along the bands of the matrices' gradient."""
     out, channels = a.shape[2:], x.shape[1]
     bands = _Bands.of(how, out)
     pieces = _pieces(x, how, out)
@@ -162,7 +162,7 @@ def _matrices(w: Any, how: Windows, bands: _Bands) -> Any:
 
 
 def _band(matrices: Any, how: Windows) -> Any:
-    """What banded matrices (…, width, tile) hold of the kernel: (…, kernel, tile). A view."""
+    """The kernel's entries of banded matrices (…, width, tile): (…, kernel, tile). A view."""
     *lead, row, entry = matrices.strides
     strides = (*lead, how.dilation[-1] * row, how.stride[-1] * row + entry)
     shape = (*matrices.shape[:-2], how.kernel[-1], matrices.shape[-1])
@@ -170,7 +170,7 @@ def _band(matrices: Any, how: Windows) -> Any:
 
 
 def _pieces(x: Any, how: Windows, out: tuple) -> list[tuple[slice, slice]]:
-    """(images, channels) whose columns take about BLOCK_BYTES; many images rather than channels."""
+    """(images, channels) whose columns take about BLOCK_BYTES; more images before more channels."""
     image = _image_bytes(how, out, x.itemsize)
     images = max(1, min(len(x), BLOCK_BYTES // image))
     channels = max(1, BLOCK_BYTES // (images * image))
@@ -178,7 +178,7 @@ def _pieces(x: Any, how: Windows, out: tuple) -> list[tuple[slice, slice]]:
 
 
 def _tiles(a: Any, bands: _Bands) -> Any:
-    """Results a (n, C, *out) as (C, n, *out), rows filled up with zeros to whole tiles."""
+    """Results a (n, C, *out) as (C, n, *out), rows padded with zeros to whole tiles."""
     a = a.swapaxes(0, 1)
     y = scratch.empty("turned", (*a.shape[:-1], bands.count * bands.tile), a)
     y[..., a.shape[-1] :] = 0
@@ -208,7 +208,8 @@ def _windows(x: Any, how: Windows, out: tuple, bands: _Bands) -> Any:
 
 
 def _add_up(windows: Any, how: Windows, bands: _Bands, y: Any) -> None:
-    """y (C, n, *size) = the transpose of `_windows`: every entry added where it comes from."""
+    """y (C, n, *size) = the transpose of `_windows`: every entry added to the pixel it came
+    from."""
     size, out = y.shape[2:], windows.shape[2 : y.ndim - 1]
     step = bands.tile * how.stride[-1]
     image = scratch.empty("padded", (*y.shape[:2], *_whole(size, how, bands)), y)

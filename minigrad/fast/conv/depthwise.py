@@ -1,8 +1,8 @@
 """Depthwise convolution, one kernel per channel (groups = channels), on plain arrays.
 
 y is the sum, over the kernel positions k, of the image shifted by k times one number per channel.
-`Shifts` reads the shifted images as long runs. Where rows are short or kernels large, products with
-banded matrices are quicker: banded.py.
+`Shifts` reads the shifted images as long runs. For short rows or large kernels, products with
+banded matrices are faster: banded.py.
 """
 
 from math import prod
@@ -17,10 +17,9 @@ from ...ops.windows import Windows
 from ..shifts import Shifts, Views
 from .images import images_at_once
 
-# Elements of the padded images that a thread works on at a time, many of them: a piece is some
-# thirty NumPy calls, and two threads that meet at the interpreter after each short one take longer
-# than one. 16×128×28×28 by 3 × 3 on two threads, ms of value and gradients in x and w: 2^17 6.3,
-# 5.3, 5.1, 2^18 4.3, 4.0, 3.7, 2^19 4.0, 3.8, 2.2; on one 2^17 6.0, 7.7, 4.4, 2^19 5.7, 6.9, 3.3.
+# Elements of the padded images that a thread works on at a time. They are many, since a piece takes
+# some thirty NumPy calls: two threads that wait for the interpreter after each short call take
+# longer than one.
 BLOCK = 1 << 19
 
 
@@ -41,7 +40,7 @@ def _space(x: Any) -> tuple:
 
 
 def _columns(w: Any) -> Any:
-    """For each place of the kernel the numbers of the channels, (C, 1)."""
+    """For each kernel position the numbers of the channels, (C, 1)."""
     return w.reshape((len(w), -1)).T[..., None]
 
 
@@ -67,7 +66,7 @@ def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w): every term of the forward goes back to where it came from."""
+    """y = conv_dx(a, w): every term of the forward is added to the pixel it came from."""
     shifts = Shifts(how, y.shape[2:], a.shape[2:])
     weights = _columns(w)
 
@@ -82,27 +81,27 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
-    """conv_dw(a, x) as (C, kernel places): products of a with the shifted images, added up."""
+    """conv_dw(a, x) as (C, kernel positions): sums of products of a with the shifted images."""
     shifts = Shifts(how, x.shape[2:], a.shape[2:])
     cut = _blocks(x, shifts)
     parts = np.zeros((max(1, len(cut)), x.shape[1], prod(how.kernel)), x.dtype)
 
     def work(i: int) -> None:
         block = cut[i]
-        spread = shifts.spread(a[block].conj(), "block 1")  # which vecdot takes back
+        spread = shifts.spread(a[block].conj(), "block 1")  # vecdot conjugates it again
         for k, run in enumerate(shifts.runs(shifts.phases(x[block], "phases"))):
             parts[i, :, k] = np.vecdot(spread, run).sum(0)
 
     share(work, range(len(cut)))
     y = parts.sum(0)
     bad = ~np.isfinite(y).all(1)
-    if bad.any():  # 0 between two rows of results times ∞ is NaN, for places that see no ∞, too
+    if bad.any():  # 0 between two rows of results times ∞ is NaN, also where windows see no ∞
         y[bad] = _of_weight_by_windows(a[:, bad], x[:, bad], how)
     return y
 
 
 def _of_weight_by_windows(a: Any, x: Any, how: Windows) -> Any:
-    """The same, place by place, of windows alone: short runs, and nothing between them."""
+    """The same, position by position, from windows only: short runs, and nothing between them."""
     seen = Views(how, x.shape[2:], a.shape[2:]).places(x)
     axes = list(range(x.ndim))
     return np.stack([np.einsum(a, axes, place, axes, [1]) for place in seen], axis=1)

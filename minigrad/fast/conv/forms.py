@@ -1,16 +1,16 @@
-"""The forms of conv, conv_dx and conv_dw that are quicker than columns of the whole batch.
+"""The forms of conv, conv_dx and conv_dw that are faster than columns of the whole batch.
 
-They are variants of the ops. A call asks them in the order of this file, and the first that suits
-it computes it. Each gives the layout in memory that it makes best (ops/image_layout.py).
+They are variants of the ops. A call asks them in the order of this file, and the first suitable one
+computes it. Each returns its fastest memory layout (backends/image_layout.py).
 
-widened          two dtypes, or 16 bits: in the dtype that BLAS multiplies, by one of the others
+widened two dtypes, or 16 bits: one of the others, in the dtype that BLAS multiplies
 banded           one kernel per channel, short rows or large kernels: banded matrices
 depthwise        one kernel per channel: sums of shifted images
 winograd         3 × 3 (× 3) over many channels and tiles: Winograd's minimal filtering
-im2row           few channels: windows as rows, over all images
-pointwise        1 × 1 of images places first: one product
+im2row few channels: windows of all images as rows
+pointwise 1 × 1 kernels, images pixels first: one product
 sub-pixel        the transpose with a stride: a convolution for each phase
-im2col HWNC      images places first: columns in their order
+im2col HWNC images pixels first: columns in their order
 strided scatter  the transpose with a stride, in rows: each phase's contributions added up
 im2col           everything else: columns of some images at a time, on all threads
 """
@@ -106,14 +106,14 @@ def winograd_conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 
 
 
 def _laid(x: Any, w: Any, shape: tuple) -> tuple:
-    """x and an array for Winograd's results, places first if that pays."""
+    """x and an array for Winograd's results, pixels first if that pays."""
     if pays(len(x), *w.shape[:2]):
         return places_first(x), empty(shape, x.dtype)
     return x, np.empty(shape, x.dtype)
 
 
 def _places_first(which: Any, name: str) -> None:
-    """A form whose images and results lie places first, by one of this room's files."""
+    """A form for images and results pixels first, computed by one of this folder's modules."""
 
     def suits(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> bool:
         return which.suits(how, groups, x, len(w), w, b)
@@ -133,7 +133,7 @@ _places_first(im2col_hwnc, "im2col HWNC")
 @form(conv, "im2col", on="cuda")
 @form(conv, "im2col")
 def blocked_conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any:
-    (x, w), dtype = widened(x, w)  # on a GPU none has widened them before
+    (x, w), dtype = widened(x, w)  # on a GPU no earlier form has widened them
     y = array_module(x).empty(_shape(x, w, how), x.dtype)
     im2col.forward(in_rows(x), w, b, how, groups, y)
     return y.astype(dtype, copy=False)
@@ -171,7 +171,7 @@ def depthwise_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) 
 
 
 def _suits_winograd_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> bool:
-    tiled = a.shape[2:] if pays(len(a), *w.shape[:2]) else size  # tiles of a, if places first
+    tiled = a.shape[2:] if pays(len(a), *w.shape[:2]) else size  # tiles of a, if pixels first
     return winograd.suits(how, tiled, groups, a, w.shape[:2], w)
 
 
@@ -186,7 +186,7 @@ def winograd_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -
 
 
 def _places_first_dx(which: Any, name: str) -> None:
-    """Likewise, for conv_dx."""
+    """The same for conv_dx."""
 
     def suits(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> bool:
         return which.suits(how, groups, a, w.shape[1] * groups, w)
@@ -195,7 +195,7 @@ def _places_first_dx(which: Any, name: str) -> None:
     def run(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
         y = empty(_shape_dx(a, w, size, groups), a.dtype)
         which.transposed(places_first(a), w, how, y)
-        return y if turned(a) else in_rows(y)  # what rows meet next is in rows, too
+        return y if turned(a) else in_rows(y)  # the op after an input in rows expects rows
 
 
 _places_first_dx(pointwise, "pointwise")
@@ -252,14 +252,14 @@ def _suits_winograd_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> bool
 def winograd_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
     if pays(len(x), a.shape[1], x.shape[1]):
         a, x = places_first(a), places_first(x)
-    y = winograd.of_weight(a, x, how)  # None where that is not finite
-    if y is None and im2col_hwnc.suits(how, groups, x, a.shape[1], a):  # as they lie by now
+    y = winograd.of_weight(a, x, how)  # None where this is not finite
+    if y is None and im2col_hwnc.suits(how, groups, x, a.shape[1], a):  # in their present layout
         return im2col_hwnc.of_weight(a, x, how)
     return y
 
 
 def _places_first_dw(which: Any, name: str) -> None:
-    """Likewise, for conv_dw."""
+    """The same for conv_dw."""
 
     def suits(a: Any, x: Any, *, how: Windows, groups: int = 1) -> bool:
         return which.suits(how, groups, x, a.shape[1], a)
@@ -287,7 +287,7 @@ def blocked_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
 
 @vjp_variant(conv, "x", "w", name="winograd of both rules", on=("cpu",))
 def conv_gx_and_gw(g, x, w, how, groups):
-    """Both by Winograd's form, which transforms g once; None: each by its own rule."""
+    """Both gradients by Winograd's form, which transforms g once; None: each by its own rule."""
     if not _both_pay(g, x, w, how, groups):
         return None
     g, x, gx = places_first(g), places_first(x), empty(x.shape, x.dtype)
@@ -296,7 +296,7 @@ def conv_gx_and_gw(g, x, w, how, groups):
 
 
 def _both_pay(g: Any, x: Any, w: Any, how: Windows, groups: int) -> bool:
-    """Whether conv_dx and conv_dw of these would both be Winograd's, of images places first."""
+    """Whether Winograd's form would compute both conv_dx and conv_dw, with images pixels first."""
     return (
         winograd.suits(how, g.shape[2:], groups, x, w.shape[:2], w, g)
         and x.dtype == w.dtype == g.dtype

@@ -1,12 +1,13 @@
 """The direct form of a convolution, columns (im2col) and a product, for images in C order.
 
-At stride 1 there are two ways. Either the windows are copied along all axes and multiplied by the
-weight. Or they are copied along all axes but the last; the product then has an entry for each
-kernel position along the last axis, and these are added where they belong: for a 5 × 5 kernel a
-pixel is copied 5 times and not 25, for 5 times as many entries of the product. The same two ways
-serve the transpose, which is a convolution with the mirrored kernel. The gradient of the weights is
-a product of two such copies: of the images along all axes but the last, of the results along the
-last.
+At stride 1 there are two ways. The first copies windows along all axes and multiplies them by the
+weight. The second copies them along all axes except the last. The product then has an entry for
+each kernel position along the last axis, and these are added to their results. For a 5 × 5 kernel
+it copies a pixel 5 times and not 25, for 5 times as many entries of the product.
+
+The same two ways serve the transpose, which is a convolution with the mirrored kernel. The gradient
+of the weights is a product of two such copies: of the images along all axes except the last, and of
+the results along the last.
 """
 
 from math import prod
@@ -31,8 +32,8 @@ from .images import (
 )
 from .winograd_tiles import all_finite
 
-# How many times as many columns windows of all axes must be for the second way to pay. The weights'
-# gradient adds nothing up, and pays sooner.
+# The second way pays if windows of all axes make at least this many times its columns. The weights'
+# gradient needs no additions, and pays sooner.
 WORTH_ADDING, WORTH_COPYING = 2.0, 1.25
 
 
@@ -82,10 +83,10 @@ def of_weight(a: Any, x: Any, how: Windows, groups: int) -> Any:
 
 
 def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
-    """The mirrored windows, where conv and conv_dx are each other's with these and may choose the
-    way. Not on a GPU, nor with compiled loops, to which copies cost less than sums.
+    """The mirrored windows, with which conv and conv_dx can replace each other; else None.
 
-    Nor where a factor is not finite: the ways differ in which zeros of the padding they multiply.
+    None on a GPU, and with compiled loops, where copies cost less than sums. None also where a
+    factor is not finite: the two ways multiply different zeros of the padding.
     """
     if type(x) is not np.ndarray or compiled_kernels() is not None or not all_finite(*factors):
         return None
@@ -93,7 +94,7 @@ def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
 
 
 def _second_pays(how: Windows, inputs: int, outputs: int, worth: float) -> bool:
-    """Whether the second way pays, for these numbers of input and output channels."""
+    """Whether the second way pays for these numbers of input and output channels."""
     last, others = how.kernel[-1], prod(how.kernel[:-1])
     return inputs * others * last > worth * (inputs * others + outputs * last)
 
@@ -116,8 +117,8 @@ def _gathered(x: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: l
 def _folded(a: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: list | None) -> None:
     """y = conv_dx(a, w) + b: windows copied along some axes, the product added up along the others.
 
-    With stride 1 they are copied along all axes but the last, so that neither side of the product
-    exceeds its image by more than the places of those, or of that one.
+    With stride 1 they are copied along all axes except the last. Each side of the product then
+    exceeds its image only by the kernel positions along those axes, or along the last one.
     """
     flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], y.shape[2:])
     weight, images = transposed_weight(w, flips, groups), Images(groups, prod(middle))
@@ -135,10 +136,11 @@ def _folded(a: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: lis
 
 
 def _of_weight_by_both(a: Any, x: Any, how: Windows, back: Windows, groups: int) -> Any:
-    """conv_dw(a, x): columns of x along all axes but the last, of a along that one, mirrored.
+    """conv_dw(a, x): columns of x along all axes except the last, of a along the last one,
+    mirrored.
 
-    y[o, c, (j, k)] = Σ_{i, l} a[o, i, l − k] x[c, i + j, l], the places of the last axis l those of
-    the image. So a 5 × 5 kernel takes 5 copies of either and not 25 of x.
+    y[o, c, (j, k)] = Σ_{i, l} a[o, i, l − k] x[c, i + j, l], where l runs over the image's last
+    axis. A 5 × 5 kernel then takes 5 copies of each and not 25 of x.
     """
     last = len(how.kernel) - 1
     of_x = Windows.from_axes([IDLE if i == last else axis for i, axis in enumerate(how.axes())])

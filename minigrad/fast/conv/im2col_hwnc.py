@@ -1,4 +1,4 @@
-"""The direct form of a convolution for images that are places first, as its results are then too.
+"""The direct form of a convolution for images pixels first; its results are pixels first, too.
 
 A window is a row of a matrix: for each kernel position, the channels there. The rows are copied for
 some images at a time, in blocks that stay in the cache, and multiplied by the weight. The gradient
@@ -19,16 +19,15 @@ from ..small_products import add_product, multiply
 from .images import images_at_once, lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time
-# Places of a kernel whose windows are one place apart: of more, rows are quicker, their copies
-# included. Value and gradients of 64×6×14×14 → 16 by 5 × 5, ms of one thread: here 1.3, 3.1, 1.3,
-# in rows 0.8, 1.3, 1.2; of 16×32×56×56 → 32 here 40, 69, 64, in rows 36, 36, 36.
+# Positions of a kernel at stride 1: with more of them images in rows are faster, even with the
+# copies that they need.
 MOST_PLACES = 9
 
 
 def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
-    """Whether images x lie so, and results with `outputs` channels had better, too.
+    """Whether images x are pixels first, and results with `outputs` channels should be, too.
 
-    All must be NumPy arrays of float32 or float64.
+    All arrays must be NumPy's, of float32 or float64.
     """
     return (
         groups == 1
@@ -42,7 +41,7 @@ def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool
 
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
-    """y = conv(x, w, b); y lies places first."""
+    """y = conv(x, w, b); y is pixels first."""
     weight, results = _as_matrix(w), places(y)
 
     def work(images: slice) -> None:
@@ -58,7 +57,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w); y lies places first."""
+    """y = conv_dx(a, w); y is pixels first."""
     weight, given = _as_matrix(w).T, places(a)
 
     def work(images: slice) -> None:
@@ -122,7 +121,7 @@ def window_rows(x: Any, how: Windows, images: slice, out: tuple) -> Any:
 
 
 def _seen(how: Windows, out: tuple) -> Iterator[tuple]:
-    """For each place of the kernel, the places of the padded image that windows have there."""
+    """For each kernel position the pixels of the padded image that windows have there."""
     for place in product(*map(range, how.kernel)):
         axes = zip(place, out, how.axes(), strict=True)
         yield tuple([every(k * dilation, stride, n) for k, n, (_, stride, _, dilation) in axes])

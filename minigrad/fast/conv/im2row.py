@@ -1,8 +1,8 @@
-"""Convolution of images with few channels, as in a first layer, into results that are places first.
+"""Convolution of images with few channels, as in a first layer, into results pixels first.
 
 The windows are copied as rows, one row for each channel and kernel position, over all windows of
 all images: long runs. The transpose of this matrix times the weight gives the results in their
-order. It is done for a few rows of the results at a time, so that the copies stay in the cache.
+order. Each product computes a few rows of the results: the copies stay in the cache.
 """
 
 from itertools import product
@@ -19,14 +19,14 @@ from ..small_products import add_product, product_steps
 from .images import lanes
 
 BLOCK_BYTES = 3 << 20  # of columns at a time
-MOST_CHANNELS = 4  # of a first layer; with 6 → 16 and 5 × 5 the direct form was a fifth quicker
+MOST_CHANNELS = 4  # as in a first layer; with more the direct form is faster
 LEAST_IMAGES = 16
 
 
 def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
-    """Whether this form is for images x, NumPy arrays of float32 or float64.
+    """Whether this form applies to images x, NumPy arrays of float32 or float64.
 
-    Windows a stride apart along the last axis would make runs of single places.
+    A stride along the last axis would make runs of single pixels.
     """
     n, inputs = x.shape[:2]
     return (
@@ -41,7 +41,7 @@ def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool
 
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
-    """y = conv(x, w, b); y lies places first."""
+    """y = conv(x, w, b); y is pixels first."""
     outputs, seen = y.shape[1], _images_last(x, how)
     weight = np.empty((w[0].size + (b is not None), outputs), y.dtype)
     weight[: w[0].size] = w.reshape((outputs, -1)).T
@@ -94,7 +94,7 @@ def _images_last(x: Any, how: Windows) -> Any:
 
 
 def _strips(x: Any, how: Windows, out: tuple) -> list[slice]:
-    """Rows of results whose columns take at most BLOCK_BYTES, about as many each time."""
+    """Rows of results, about as many each time, whose columns take at most BLOCK_BYTES."""
     row = x.shape[1] * prod(how.kernel) * prod(out[1:]) * len(x) * x.itemsize
     strips = -(-out[0] // max(1, BLOCK_BYTES // max(1, row)))
     return spans(out[0], max(1, -(-out[0] // max(1, strips))))
@@ -103,9 +103,10 @@ def _strips(x: Any, how: Windows, out: tuple) -> list[slice]:
 def _columns(
     seen: Any, how: Windows, rows: slice, out: tuple, steps: Steps, ones: bool = False
 ) -> Any:
-    """The windows of these rows of results, `out` of them, as (C · kernel, windows · images), once
-    the steps are taken. With a last row of ones: a bias is the weight of these, which saves adding
-    it to all results afterwards.
+    """The windows of these rows of results, `out` of them, as (C · kernel, windows · images).
+
+    The array is filled by `steps`. `ones` adds a last row of ones: its weight is the bias, which
+    saves adding the bias to all results.
     """
     channels, n = len(seen), seen.shape[-1]
     entries = channels * prod(how.kernel)

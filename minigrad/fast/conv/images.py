@@ -1,4 +1,4 @@
-"""How images become matrices and back, on plain arrays: the layouts behind every convolution."""
+"""Images as matrices and back, on plain arrays: the layouts of every convolution."""
 
 from math import prod
 from typing import Any
@@ -11,23 +11,23 @@ from ...ops.windows import Windows
 from ..small_products import multiply
 from ..windows import IDLE, columns, fold
 
-BLOCK_BYTES = 2 << 20  # of columns made at a time by each thread; best of 0.5, 1, 2, 4, 6 MB
-BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle
+BLOCK_BYTES = 2 << 20  # of columns that a thread makes at a time
+BLOCK_BYTES_ON_GPU = 1 << 30  # here small blocks leave most of the chip idle
 LANES = 4  # sums of the weights' gradient that threads fill side by side
 FEW_WINDOWS = 100  # images with fewer windows than this are multiplied together, not one by one
 
 
 class Images:
-    """Images (n, groups · c, *size) as matrices whose columns are places.
+    """Images (n, groups · c, *size) as matrices whose columns are pixels.
 
-    One matrix (c, places) for each image and group; or, where an image has few places, one for
-    each group with the places of all images side by side: a product of tiny matrices is slow.
+    One matrix (c, pixels) for each image and group. If images have few pixels, one for each group,
+    with the pixels of all images side by side: a product of tiny matrices is slow.
     """
 
     def __init__(self, groups: int, places: int):
         self.groups = groups
         self.merged = places < FEW_WINDOWS
-        self.at = 2 if self.merged else 3  # where the kernel's axes go: behind the channels
+        self.at = 2 if self.merged else 3  # the position of the kernel's axes: after the channels
 
     def split(self, x: Any) -> Any:
         """(n, groups, c, *size), or (groups, c, n, *size) where images are merged. A view."""
@@ -35,7 +35,7 @@ class Images:
         return x.transpose((1, 2, 0, *range(3, x.ndim))) if self.merged else x
 
     def matrix(self, x: Any) -> Any:
-        """(n, groups, c, places) or (groups, c, n · places)."""
+        """(n, groups, c, pixels) or (groups, c, n · pixels)."""
         x = self.split(x)
         lead = x.shape[: self.at]
         return x.reshape((*lead, prod(x.shape[self.at :])))
@@ -47,7 +47,7 @@ class Images:
         return cols.reshape((*lead, cols.shape[self.at - 1] * prod(how.kernel), prod(rest)))
 
     def product(self, weight: Any, cols: Any, y: Any) -> None:
-        """y = weight · cols, in the images' own order."""
+        """y = weight · cols, in the images' order."""
         if self.merged:
             view = self.split(y)
             view[...] = self.times(weight, cols).reshape(view.shape)
@@ -63,7 +63,7 @@ class Images:
         return y
 
     def fold(self, cols: Any, how: Windows, middle: tuple, y: Any) -> None:
-        """y = the images that `columns` would take these columns from, windows added up."""
+        """y = the images of these columns, windows added up: the transpose of `columns`."""
         view = self.split(y)
         lead, batch = view.shape[: self.at], view.shape[self.at : -len(middle)]
         x = cols.reshape((*lead, *how.kernel, *batch, *middle))
@@ -71,8 +71,8 @@ class Images:
 
 
 def transposed_windows(how: Windows, out: tuple, size: tuple) -> tuple:
-    """How conv_dx goes along each axis: (flips, windows to gather, windows to scatter, the size
-    between the two), where a flip says that the axis is gathered.
+    """The steps of conv_dx along each axis: (flips, windows to gather, windows to scatter, the size
+    between the two). A flip says that the axis is gathered.
     """
     flips, gather, scatter, middle = [], [], [], []
     for i, (kernel, stride, (before, after), dilation) in enumerate(how.axes()):
@@ -87,9 +87,9 @@ def transposed_windows(how: Windows, out: tuple, size: tuple) -> tuple:
 
 
 def mirrored(how: Windows) -> Windows | None:
-    """The windows by which the transpose of windows one place apart is a convolution itself.
+    """The windows that make the transpose of windows at stride 1 a convolution.
 
-    None where they are further apart, or padded so far that some see nothing but zeros.
+    None for a larger stride, or for a padding where some windows see only zeros.
     """
     axes = []
     for kernel, stride, (before, after), dilation in how.axes():
@@ -129,15 +129,15 @@ def blocks(x: Any, nbytes: int) -> list[slice]:
 def images_at_once(n: int, nbytes: int, limit: int) -> int:
     """How many of n images, of nbytes each, make a block of about `limit` bytes.
 
-    Half of them, where all would be one large block: its product would be on threads of BLAS, and
-    leave one spinning in the way of what comes next.
+    Half of them, where all would be one large block: BLAS would compute its product on several
+    threads, and one of these would go on spinning during the next call.
     """
     most = max(1, limit // max(1, nbytes))
     return min(most, -(-n // 2)) if n * nbytes > limit // 4 else most
 
 
 def lanes(cut: list) -> list[list]:
-    """The blocks dealt out to at most LANES sums, whatever the number of threads."""
+    """The blocks distributed over at most LANES sums, independent of the number of threads."""
     return [cut[i::LANES] for i in range(min(LANES, len(cut)))]
 
 

@@ -1,7 +1,7 @@
-"""Convolution with a 1 × 1 kernel, of images that are places first: one matrix product.
+"""Convolution with a 1 × 1 kernel, of images pixels first: one matrix product.
 
 Pixels of all images are the rows of a matrix and channels its columns, in argument and result;
-nothing is copied. Images in C order are left to the direct form, a product for each image.
+nothing is copied. The direct form computes images in C order, with a product for each image.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ from .images import lanes
 
 
 def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
-    """Whether each window is one place, and `im2col_hwnc` would take these images."""
+    """Whether each window is one pixel, and `im2col_hwnc` would take these images."""
     return all(axis == IDLE for axis in how.axes()) and im2col_hwnc.suits(
         how, groups, x, outputs, *others
     )
 
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
-    """y = conv(x, w, b); y lies places first."""
+    """y = conv(x, w, b); y is pixels first."""
     _multiply(x, np.ascontiguousarray(w.reshape(w.shape[:2]).T), y)
     if b is not None:
         runs = places(y)
@@ -33,7 +33,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w); y lies places first."""
+    """y = conv_dx(a, w); y is pixels first."""
     _multiply(a, w.reshape(w.shape[:2]), y)
 
 

@@ -2,8 +2,9 @@
 
 A matrix product gives the contributions of each window; then every entry is added to the pixel it
 came from. Along an image's rows those are runs of `out` entries, `stride` pixels apart: too short
-for NumPy's loops. So the image is split into phases (fast/shifts.py), in which the contributions of
-all windows from one kernel position are contiguous; the phases are put together at the end.
+for NumPy's loops. The image is therefore split into phases (fast/shifts.py), where the
+contributions of all windows from one kernel position are contiguous. At the end the phases are
+interleaved.
 """
 
 from math import prod
@@ -20,10 +21,10 @@ from .images import FEW_WINDOWS, blocks
 
 
 def suits(how: Windows, a: Any) -> bool:
-    """Whether this form is for such windows, and pays for results a (N, O, *out).
+    """Whether this form applies to such windows, and pays for results a (N, O, *out).
 
-    Not where windows tile the image: each place has one entry then, and nothing is added. Nor
-    with compiled loops, to which short runs are as good as long ones.
+    Not where windows tile the image: each pixel then has one entry, and nothing is added. Nor with
+    compiled loops, where short runs are as fast as long ones.
     """
     if (
         min(how.stride) == 1
@@ -36,7 +37,7 @@ def suits(how: Windows, a: Any) -> bool:
 
 
 def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any) -> None:
-    """y = conv_dx(a, w); both lie channels first."""
+    """y = conv_dx(a, w); both are channels first."""
     shifts, kernel = Shifts(how, y.shape[2:], a.shape[2:]), prod(how.kernel)
     outputs, inputs = len(w) // groups, w.shape[1]
     weight = w.reshape((groups, outputs, inputs, kernel)).transpose((0, 3, 2, 1))

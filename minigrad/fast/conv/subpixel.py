@@ -6,8 +6,8 @@ then interleaved. With K kernel entries in a phase along an axis, and r < stride
 
     y[c, stride·m + r − padding] = Σ_{o, q < K} a[o, m − q] w[o, c, r + stride·q]
 
-For images places first, where the pixels of a phase are long runs; others are transposed before and
-the result after. The sums over windows that this replaces took most of the time.
+It is for images pixels first, where the pixels of a phase are long runs; other images are
+transposed before, and the result after.
 """
 
 from itertools import product
@@ -23,13 +23,13 @@ from ..small_products import multiply
 from .im2col_hwnc import image_blocks, window_rows
 from .winograd_tiles import all_finite
 
-# How many times its places a kernel may have with the zeros that make it whole phases: of 3 × 3
-# with stride 2 it would be 1.8 times, and cost what is saved.
+# How many times its size a kernel may have after padding with zeros to whole phases. A 3 × 3 kernel
+# with stride 2 would have 1.8 times, which costs as much as this form saves.
 MOST_ZEROS = 1.25
 
 
 def suits(how: Windows, groups: int, a: Any, outputs: int, w: Any) -> bool:
-    """Whether this form is for results a, NumPy arrays of float32 or float64, and pays."""
+    """Whether this form applies to results a, NumPy arrays of float32 or float64, and pays."""
     whole = prod(-(-k // s) * s for k, s in zip(how.kernel, how.stride, strict=True))
     return (
         max(how.stride) > 1
@@ -40,12 +40,12 @@ def suits(how: Windows, groups: int, a: Any, outputs: int, w: Any) -> bool:
         and type(a) is type(w) is np.ndarray
         and a.dtype.char in "fd"
         and pays(len(a), a.shape[1], outputs)
-        and (whole == prod(how.kernel) or all_finite(a))  # of those zeros 0 · ∞ would be NaN
+        and (whole == prod(how.kernel) or all_finite(a))  # with padded zeros, 0 · ∞ would be NaN
     )
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w); both lie places first."""
+    """y = conv_dx(a, w); both are pixels first."""
     counts = [-(-k // s) for k, s in zip(how.kernel, how.stride, strict=True)]
     ones = (1,) * len(counts)
     back = Windows(tuple(counts), ones, tuple((n - 1, n - 1) for n in counts), ones)
@@ -82,7 +82,7 @@ def _weight(w: Any, how: Windows, counts: list) -> Any:
 
 
 def _spots(phase: tuple, how: Windows, middle: tuple, size: tuple) -> tuple[tuple, tuple]:
-    """(places of the image in this phase, which of the phase's results are for them)."""
+    """(pixels of the image in this phase, the phase's results for them)."""
     seen, made = [], []
     axes = zip(phase, how.stride, how.padding, middle, size, strict=True)
     for r, s, (before, _), count, n in axes:

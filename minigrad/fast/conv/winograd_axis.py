@@ -1,13 +1,14 @@
 """Winograd's transforms along one axis of a piece (winograd_tiles.py): y = T x, with T of 0 and ±1.
 
 x has 2 or 4 positions along the axis, each a contiguous run of all images and channels there.
-Written with NumPy's sums a transform is about four calls, each of which reads and writes whole
+Written with NumPy's sums, a transform is about four calls, each of which reads and writes whole
 runs. As a matrix product with T it is one call that reads every run and writes each result once.
-OpenBLAS has kernels for such small products where the processor has AVX-512, and there takes half
-the time of the sums; elsewhere it first packs the runs, and takes longer. The terms are added in
-the same order, so the two forms differ at most in the sign of a zero, and in what they make of
-values that are not finite, which are left to the direct convolution anyway. Runs of one (one image
-of one channel) are the exception: that product is BLAS's for a vector, with an order of its own.
+On processors with AVX-512, OpenBLAS has kernels for such small products, which take half the time
+of the sums. Elsewhere it first packs the runs, and takes longer.
+
+Both forms add the terms in the same order. They differ at most in the sign of a zero, and for
+values that are not finite, which the direct convolution computes. Runs of length one (one image of
+one channel) are the exception: BLAS multiplies a vector with a different order of additions.
 """
 
 from collections.abc import Callable
@@ -27,9 +28,10 @@ def at_axis(axis: int, index: Any) -> tuple:
 
 
 def seen_by_tiles(x: Any, axis: int, at: int, seen: int, tiles: int) -> Any:
-    """What tiles see along an axis of x, a view: the places as axis `axis`, the tiles as axis `at`.
+    """The pixels that tiles see along an axis of x, a view: pixels as axis `axis`, tiles as axis
+    `at`.
 
-    The tile t sees the places 2 t, 2 t + 1, ... of what was axis `at`; other axes keep their order.
+    Tile t sees the pixels 2 t, 2 t + 1, ... of the former axis `at`; other axes keep their order.
     """
     shape, strides = list(x.shape), list(x.strides)
     step = strides[at]
@@ -40,14 +42,14 @@ def seen_by_tiles(x: Any, axis: int, at: int, seen: int, tiles: int) -> Any:
 
 
 class Transform(NamedTuple):
-    """A matrix T, and the sums that say the same: (places of x, places of y) -> steps."""
+    """A matrix T, and the equivalent sums: (positions of x, positions of y) -> steps."""
 
     name: str
     matrix: tuple
     sums: Callable[[list, list], Steps]
 
     def steps(self, x: Any, axis: int, y: Any) -> Steps:
-        """What is to be done for y = T x; the places lie along `axis` of x and y, which are two
+        """The steps of y = T x; the positions are along `axis` of x and y, which are different
         arrays. The last axis is that of the runs.
         """
         if by_products(x):
@@ -64,7 +66,7 @@ def _matrix(transform: Transform, dtype: Any) -> np.ndarray:
 
 
 def by_products(x: Any) -> bool:
-    """Whether transforms of x are products, and not sums."""
+    """Whether transforms of x are products instead of sums."""
     return blas.packs_no_small_factors() and 16 * x.shape[-1] <= blas.FEW
 
 
@@ -105,11 +107,11 @@ def _overlaps(m: list, y: list) -> Steps:
     ]
 
 
-# Bᵀ: what a tile sees of an image
+# Bᵀ: the pixels that a tile sees
 SEEN = Transform("seen", ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)), _differences)
-# A, whose last entry is −1: here 1, OF_GRADIENT has the sign
+# A, whose last entry is −1: here it is 1, and OF_GRADIENT has the sign
 GIVEN = Transform("given", ((1, 0), (1, 1), (1, -1), (0, 1)), _repeated)
 # Aᵀ: a tile's results
 RESULTS = Transform("results", ((1, 1, 1, 0), (0, 1, -1, -1)), _results)
-# The two rows of B that are sums: a tile's second place, and what it gives to the next tile's first
+# The two rows of B that are sums: a tile's second pixel, and its share of the next tile's first
 OVERLAPS = Transform("overlaps", ((0, 1, -1, 1), (-1, 1, 1, 0)), _overlaps)

@@ -1,4 +1,4 @@
-"""The transpose of reading Winograd's tiles from images (winograd.py), for images places first.
+"""The transpose of reading Winograd's tiles from images (winograd.py), for images pixels first.
 
 A tile reads four pixels d of an axis, and the next tile begins two pixels further. From m, the
 gradient of a transformed tile, the gradient of its pixels is
@@ -6,10 +6,10 @@ gradient of a transformed tile, the gradient of its pixels is
     B m = m₀, m₁ − m₂ + m₃, m₁ + m₂ − m₀, −m₃
 
 The last two pixels are the first two of the next tile: they are added there. Along several axes
-this is done one axis after the other, the first axis last. There a piece ends in the middle of an
-image (winograd_tiles.py), and its last two rows are the first of the next piece: they are kept in
-an array of their own, and added when all pieces are done, so no two threads write to the same
-memory and the order of the sums is always the same.
+this happens one axis after the other, the first axis last. Along the first axis a piece ends in the
+middle of an image (winograd_tiles.py), and its last two rows are the first of the next piece. They
+are kept in a separate array, and added when all pieces are done. No two threads then write to the
+same memory, and the order of the sums is always the same.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from .winograd_tiles import Piece, finite, tiles_of
 
 
 class _Terms(NamedTuple):
-    """A tile's four places along an axis: even₀, odd₀ and, of the next tile, even₁, −odd₁."""
+    """A tile's four pixels along an axis: even₀, odd₀ and, of the next tile, even₁, −odd₁."""
 
     even: Any
     odd: Any
@@ -33,9 +33,9 @@ class _Terms(NamedTuple):
 
 
 class Overlaps:
-    """Images y (N, C, *size), places first, filled piece by piece, by any thread.
+    """Images y (N, C, *size), pixels first, filled piece by piece, by any thread.
 
-    out: the size of the convolution's results; before: places before y's first that a tile sees.
+    out: the size of the convolution's results; before: pixels before y's first that a tile sees.
     """
 
     def __init__(self, y: Any, out: tuple, before: tuple):
@@ -44,9 +44,9 @@ class Overlaps:
         self.borders: list[tuple[Piece, Any]] = []  # rows for the next piece: (2, ..., run)
 
     def add(self, m: Any, piece: Piece, steps: Steps) -> Callable[[], bool]:
-        """Append what writes B m of the piece's m (4ᵃ, tiles, channels).
+        """Append the steps that write B m of the piece's m (4ᵃ, tiles, channels).
 
-        Returns what to ask afterwards: whether all of it is finite.
+        Returns a function that tells, after these steps, whether all of it is finite.
         """
         axes, y = len(self.size), self._of(piece)
 
@@ -80,7 +80,7 @@ class Overlaps:
         return lambda: finite(own) and finite(border)
 
     def finish(self) -> list[Piece]:
-        """Add the rows that pieces share. Returns those after which such a sum is not finite."""
+        """Add the rows that pieces share. Returns the pieces where such a sum is not finite."""
         bad = []
         for piece, border in self.borders:
             end, y = piece.start + piece.tiles[0], self._of(piece)
@@ -98,12 +98,12 @@ class Overlaps:
 
 
 def _rows(first: int, stop: int, skipped: int, n: int) -> slice:
-    """Which of n places are the first two of the tiles first..stop."""
+    """Which of n pixels are the first two of the tiles first..stop."""
     return slice(*(min(max(2 * tile - skipped, 0), n) for tile in (first, stop)))
 
 
 def _terms(x: Any, axis: int, steps: Steps) -> _Terms:
-    """Append what makes the terms of B m along an axis: its components are axis `axis` of x."""
+    """Append the steps for the terms of B m along an axis: its components are axis `axis` of x."""
     first, *_, last = [x[at_axis(axis, k)] for k in range(4)]
     sums = scratch.empty("padded", (2, *first.shape), x)
     steps += OVERLAPS.steps(
@@ -113,10 +113,10 @@ def _terms(x: Any, axis: int, steps: Steps) -> _Terms:
 
 
 def _along(terms: _Terms, axis: int, skipped: int, y: Any, stop: int) -> Steps:
-    """y = the sums of terms: the first two places of each of the tiles 0..stop, where y has them.
+    """y = the sums of terms: the first two pixels of each of the tiles 0..stop, where y has them.
 
-    Tiles come along `axis`, and so do y's places; `skipped` of the tiles' places lie before y's
-    first. What the last tile gives to the next one is a place of its own, if `stop` counts it.
+    Tiles and y's pixels are along `axis`; `skipped` of the tiles' pixels come before y's first. The
+    last tile's share of the next one is separate pixels, if `stop` counts that tile.
     """
     count, n = terms.even.shape[axis], y.shape[axis]
     steps: Steps = []
@@ -124,7 +124,7 @@ def _along(terms: _Terms, axis: int, skipped: int, y: Any, stop: int) -> Steps:
         (terms.even, terms.next_even, np.add),
         (terms.odd, terms.next_odd, np.subtract),
     )):  # fmt: skip
-        low = -((parity - skipped) // 2)  # the tiles low..high have theirs in y
+        low = -((parity - skipped) // 2)  # the tiles low..high have such a pixel in y
         high = min(stop, (n - 1 + skipped - parity) // 2 + 1)
 
         def of(tiles: slice, parity: int = parity) -> Any:

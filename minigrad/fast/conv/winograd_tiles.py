@@ -1,9 +1,9 @@
 """The transforms of Winograd's convolution (winograd.py), on plain arrays, piece by piece.
 
 Each is a few sums of long contiguous runs. A run is all images and channels of a piece at one
-pixel. Images that are places first (ops/image_layout.py) have this order already, and their tiles
-are views. Others are copied into it, with the last axis split into even and odd pixels: runs of few
-images are short, and so one position of all tiles is one longer run.
+pixel. Images pixels first (backends/image_layout.py) have this order already, and their tiles are
+views. Others are copied into it, with the last axis split into even and odd pixels. Runs of few
+images are short; the split makes one position of all tiles a longer run.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ RUN = 512  # channels in and out, times images of a piece: shorter runs cost a t
 
 
 class Piece(NamedTuple):
-    """What is worked on at a time: some images and, of each, some tiles along the first axis."""
+    """A unit of work: some images and, of each, some tiles along the first axis."""
 
     images: slice
     start: int  # the first of these tiles
@@ -40,23 +40,24 @@ class Piece(NamedTuple):
 
 
 def tiles_of(out: tuple) -> tuple:
-    """How many tiles results of size `out` have along each axis."""
+    """The number of tiles of results of size `out` along each axis."""
     return tuple([-(-n // 2) for n in out])
 
 
 def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Piece]:
-    """Images x with results of size `out` in pieces of `block_bytes` (None: BLOCK_BYTES), by shape
-    and order alone; in two of half that size what would be one, so that threads can share it.
+    """Images x with results of size `out` in pieces of `block_bytes` (None: BLOCK_BYTES).
 
-    Larger ones for a larger weight, which every piece reads. Several images together, as runs of a
-    single one's channels are short; where these are too large then, in strips. Images that lie
-    places first in strips of all images, where these are too large in strips of fewer.
+    The pieces depend only on shape and order. A single piece becomes two of half the size, which
+    threads can share. A larger weight makes larger pieces, since every piece reads it. A piece has
+    several images, as the runs of one image's channels are short, or, of large images, strips.
+    Images pixels first are cut into strips of all images, or, if these are too large, of fewer
+    images.
     """
     (n, inputs), (first, *rest) = x.shape[:2], tiles_of(out)
     channel = 4 ** len(out) * x.itemsize
     row = prod(rest) * channel * (inputs + outputs)
     limit = block_bytes or BLOCK_BYTES
-    limit = min(limit, max(n * row * first // 2, limit // 4))  # two pieces of what would be one
+    limit = min(limit, max(n * row * first // 2, limit // 4))  # two pieces instead of one
     limit = max(limit, channel * inputs * outputs)
     if lies_places_first(x):
         images = max(image_layout.RUN // min(inputs, outputs), limit // row, 1)
@@ -72,15 +73,15 @@ def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Pi
     ]
 
 
-# -- transforms: what is to be done is appended to `steps` -----------------------------------------
+# -- transforms: they append to `steps` ------------------------------------------------------------
 
 
 def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Steps) -> Any:
-    """The places that the piece's tiles see, zeros outside x: (..., 2, half, images, channels).
+    """The pixels that the piece's tiles see, zeros outside x: (..., 2, half, images, channels).
 
-    x (N, C, *size); `before`: places before the first that the first tile sees; each tile sees
-    `seen` places (4, or 2) and the next begins 2 further. The last axis is split into places of
-    even and odd number, so that what all tiles see at one place is one run.
+    x (N, C, *size); `before`: pixels before the first that the first tile sees. Each tile sees
+    `seen` pixels (4, or 2), and the next begins 2 further. The last axis is split into even and odd
+    pixels: one position of all tiles is then one run.
     """
     x, inside = x[piece.images], []
     size = [2 * count + seen - 2 for count in piece.tiles]
@@ -112,9 +113,9 @@ def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: St
 def _transformed(
     x: Any, tiles: tuple, transform: Transform, name: str, steps: Steps, split: bool = False
 ) -> Any:
-    """What `_strip` gives as (4, 4, ..., *tiles, run), transformed along each axis.
+    """Tiles of `_strip` as (4, 4, ..., *tiles, run), transformed along each axis.
 
-    split: the last axis is two, as `_gather` gives it. The steps between scratch arrays are the
+    split: the last axis is two, as `_gather` returns it. The steps between scratch arrays are the
     same for all pieces of one size.
     """
     seen = len(transform.matrix[0])
@@ -149,7 +150,7 @@ def _transformed(
 
 
 def _seen(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
-    """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
+    """Bᵀ d of the pixels of x that the piece's tiles see: (4ᵃ, tiles, channels)."""
     v = _gather(x, piece, before, 4, "padded", steps)
     v = _transformed(v, piece.tiles, SEEN, "axis", steps, split=True)
     return v.reshape((4 ** len(before), piece.total, x.shape[1]))
@@ -164,8 +165,10 @@ def _given(a: Any, piece: Piece, steps: Steps) -> Any:
 
 
 def _results(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
-    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Returns what to ask
-    afterwards: whether all of it is finite; else y stays as it was.
+    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten.
+
+    Returns a function to call after the steps: it tells whether all of it is finite; if not, y
+    stays unchanged.
     """
     m = _products(m, b, piece, steps)
     *_, run = m.shape
@@ -186,7 +189,7 @@ def _results(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[],
     return finish
 
 
-# -- of images places first ----------------------------------------------------------------------
+# -- of images pixels first ----------------------------------------------------------------------
 
 
 def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Steps) -> Any:
@@ -239,8 +242,8 @@ def _given_places_first(a: Any, piece: Piece, steps: Steps) -> Any:
 def _results_places_first(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
     m = _products(m, b, piece, steps)
     place, whole = _place(y, piece), tuple([2 * count for count in piece.tiles])
-    if place.shape[:-2] == whole:  # else some tiles reach over the end
-        place = place.reshape((*whole, m.shape[-1]))  # a view, as the last two axes are neighbours
+    if place.shape[:-2] == whole:  # else some tiles extend beyond the end
+        place = place.reshape((*whole, m.shape[-1]))  # a view, since the last two axes are adjacent
         _sums_of_products(m, place, steps)
     else:
         values = scratch.empty("phases", (*whole, m.shape[-1]), m)
@@ -254,9 +257,10 @@ def _results_places_first(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) ->
 
 
 def _products(m: Any, b: Any, piece: Piece, steps: Steps) -> Any:
-    """m (4ᵃ, tiles, channels) + what becomes b in the results, as (4, 4, ..., *tiles, run).
+    """m (4ᵃ, tiles, channels) plus a term that becomes b in the results, as (4, 4, ..., *tiles,
+    run).
 
-    b: the biases of the channels, for as many images as any piece has.
+    b: the biases of the channels, for at least as many images as a piece has.
     """
     n = piece.images.stop - piece.images.start
     axes = len(piece.tiles)
@@ -276,7 +280,8 @@ def _place(y: Any, piece: Piece) -> Any:
 def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
     """y (*size, run) = Aᵀ m along all axes, of m (4, 4, ..., *tiles, run), which is overwritten.
 
-    m lies in scratch memory, so all steps but the last axis' are those of every such piece.
+    m is in scratch memory: all steps except those of the last axis are the same for every such
+    piece.
     """
     axes = y.ndim - 1
     tiles, run = m.shape[axes:-1], m.shape[-1]
@@ -285,7 +290,7 @@ def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
         x, early = m, []
         for i in range(axes - 1):
             before, x = x, x[at_axis(i, slice(0, 2))]
-            if by_products(x):  # which need a place of their own
+            if by_products(x):  # a product needs another array for its result
                 x = scratch.empty(f"axis {i}", x.shape, x)
             early += RESULTS.steps(before, i, x)
         return early, x
@@ -300,8 +305,9 @@ def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
 
 
 def finite(y: Any) -> bool:
-    """Whether all of y is. By BLAS's Σ y², a third of the time of y.sum(); where that is too large
-    for the dtype y counts as not finite, and the direct form is right all the same.
+    """Whether all of y is finite, by BLAS's Σ y², which takes a third of the time of y.sum().
+
+    If Σ y² is too large for the dtype, y counts as not finite, and the direct form computes it.
     """
     if y.flags.c_contiguous:
         flat = y.reshape(-1)
@@ -310,8 +316,10 @@ def finite(y: Any) -> bool:
 
 
 def all_finite(*arrays: Any) -> bool:
-    """Whether all of the arrays are, asked outside of shared work: on one thread of BLAS, as it
-    divides long sums too, and its other thread would spin in the way of what comes next.
+    """Whether all of the arrays are finite, for calls outside of shared work.
+
+    On one thread of BLAS, which splits long sums too: its other thread would spin during the next
+    call.
     """
     with blas.one_thread():
         return all(map(finite, arrays))
@@ -321,9 +329,9 @@ def all_finite(*arrays: Any) -> bool:
 
 
 class Transforms(NamedTuple):
-    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES.
+    """The three transforms, and the best size of a piece for them if not BLOCK_BYTES.
 
-    Each appends what is to be done to its last argument, the steps of a piece.
+    Each appends to its last argument, the steps of a piece.
     """
 
     seen: Callable
@@ -343,7 +351,7 @@ _channels_first = Transforms(_seen, _given, _results, takes=lambda *arrays: True
 
 
 def transforms(*arrays: Any) -> Any:
-    """The transforms for these arrays: compiled ones where mg.accelerate has given some."""
+    """The transforms for these arrays: compiled ones where mg.accelerate has installed them."""
     kernels = compiled_kernels()
     compiled = [] if kernels is None else [kernels.winograd]
     return next(t for t in (_places_first, *compiled, _channels_first) if t.takes(*arrays))

@@ -28,17 +28,17 @@ def _is_real(x: Any) -> bool:
 
 
 def _by_erfc_or_tanh(x: Any, approximate: str = "none") -> bool:
-    """Whether gelu is computed by other means than those of float32."""
+    """Whether gelu is computed in another way than for float32."""
     return approximate == "tanh" or not normal.takes(x)
 
 
 def _is_computed(x: Any, slope: Any = None, approximate: str = "none") -> bool:
-    """Whether gelu's derivative is not known already."""
+    """Whether gelu's derivative must be computed, as no slope was saved."""
     return slope is None
 
 
 def in_large_blocks(op: Any, when: Any = None) -> None:
-    """Let blocks of 1 MB go through all steps of the op's own form."""
+    """Add a variant that takes blocks of 1 MB through all steps of the op's reference."""
     fn = blockwise(op.reference)
     add(op, Variant(fn, "cpu", when, 2 * BLOCK, name="blocks", followed=True))
 
@@ -54,11 +54,11 @@ add(
 
 # -- logaddexp of float32 ------------------------------------------------------------------------
 
-_FAR = 1e38  # from 0: from here on a difference may overflow
+_FAR = 1e38  # at this distance from 0 a difference may overflow
 
 
 def logaddexp_by_exp(a: Any, b: Any) -> Any:
-    """In a quarter of the time that it takes to call the C library for every element."""
+    """logaddexp in a quarter of the time of a C library call for every element."""
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype.char == "f" == b.dtype.char:
         if a.size < 2 * BLOCK > b.size:
             return _log_of_sum(a, b)
@@ -79,7 +79,7 @@ def _log_of_sum(a: Any, b: Any) -> Any:
     with np.errstate(invalid="ignore", over="ignore"):
         apart = -np.abs(a - b)
     if apart.size and np.isnan(apart.item(apart.argmax())):
-        # two equal infinities; a NaN comes back by the larger
+        # two equal infinities; the maximum below restores a NaN
         apart = np.where(np.isnan(apart), apart.dtype.type(0), apart)
     return log_of_1_plus(np.exp(apart)) + np.maximum(a, b)
 

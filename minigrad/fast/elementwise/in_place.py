@@ -1,9 +1,9 @@
 """Elementwise functions of large arrays computed in place, block by block, in scratch memory.
 
-A NumPy expression makes a new array at every step. Six arrays of a million elements are more than
-the cache holds, and a step takes several times as long on fresh memory as in place. So an
-expression of many steps is written once more as a `fill`, which makes the same steps in the same
-order: no bit depends on which of the two computes an array.
+A NumPy expression makes a new array at every step. Six arrays of a million elements do not fit in
+the cache, and a step takes several times as long on fresh memory as in place. An expression of many
+steps is therefore written once more as a `fill`, with the same steps in the same order: both
+compute the same bits.
 """
 
 import inspect
@@ -18,13 +18,13 @@ from ...custom.rule_variants import vjp_variant
 from ...custom.variants import Variant, add
 from ...ops.elementwise.selection import WHOLE
 
-# Elements, below which the expression takes less time: the memory to work in is looked for first.
+# Elements below which the expression takes less time than looking up scratch memory.
 FEW = 1 << 15
 _NUMBERS = (float, int)
 
 
 def fills(op: Any, when: Callable[..., bool] | None = None) -> Callable:
-    """Decorator: fill(y, x, *numbers) computes the op at large arrays."""
+    """Decorator: fill(y, x, *numbers) computes the op for large arrays."""
 
     def append(fill: Callable) -> Callable:
         add(op, Variant(filled(fill), "cpu", when, FEW, name="in place", followed=True))
@@ -44,7 +44,7 @@ def fills_vjp(op: Any) -> Callable:
 
 
 def filled(fill: Callable[..., None], arrays: int = 1) -> Callable:
-    """The function that `fill` computes for large arrays; None of all other arguments.
+    """The function that `fill` computes for large arrays; it returns None for all other arguments.
 
     fill writes y, and reads blocks of the first `arrays` arguments; the others are numbers.
     """
@@ -72,7 +72,7 @@ def filled(fill: Callable[..., None], arrays: int = 1) -> Callable:
 
 
 def _order(arrays: tuple) -> tuple | None:
-    """The memory order of large arrays of NumPy's that lie alike, all float32 or all float64."""
+    """The memory order that large NumPy arrays share, all float32 or all float64; else None."""
     first = arrays[0]
     if type(first) is not np.ndarray or first.size < FEW or first.dtype.char not in "fd":
         return None
@@ -87,7 +87,7 @@ def room(number: int, y: Any, dtype: Any = None) -> Any:
 
 
 def keep_into(y: Any, x: Any, condition: Any) -> None:
-    """y = x where the condition holds, else 0, as `keep`: the bits of x times 0 or 1.
+    """y = x where the condition holds, else 0, like `keep`: the bits of x times 0 or 1.
 
     A product with the condition itself would copy it through NumPy's buffer.
     """
@@ -101,9 +101,9 @@ def keep_into(y: Any, x: Any, condition: Any) -> None:
 
 
 def one_of_two(y: Any, condition: Any, a: float, b: float) -> None:
-    """y = a where the condition holds, else b. The condition is written over."""
+    """y = a where the condition holds, else b. The condition is overwritten."""
     bits, all_or_none = y.view(WHOLE[y.dtype.itemsize]), condition.view(np.int8)
-    np.negative(all_or_none, out=all_or_none)  # −1, whose every bit is set
+    np.negative(all_or_none, out=all_or_none)  # −1 has every bit set
     np.copyto(bits, all_or_none)
     of_a, of_b = (y.dtype.type(number).view(bits.dtype) for number in (a, b))
     bits &= of_a ^ of_b

@@ -12,11 +12,11 @@ from ...ops.elementwise.special import sigmoid, sigmoid_derivative
 from ...ops.elementwise.support import in_float32
 from ...ops.logistic import FAR, takes
 
-FEW = 1 << 12  # elements; fewer are computed by expressions: the same steps, in the fewest calls
+FEW = 1 << 12  # elements; expressions compute fewer: the same steps in fewer calls
 
 
 def fills(op: Any, far: Callable | None = None) -> Callable:
-    """Decorator: fill(x, y) computes the op at many numbers, but far(x) is it where x < FAR."""
+    """Decorator: fill(x, y) computes the op for many numbers, far(x) for those where x < FAR."""
 
     def append(fill: Callable) -> Callable:
         def work(x: Any, y: Any) -> None:

@@ -28,11 +28,11 @@ from ...ops.normal import (
     takes,
 )
 
-FEW = 1 << 12  # elements; fewer are computed in fresh memory: the thread's takes longer to find
+FEW = 1 << 12  # elements; fewer use fresh memory: scratch memory takes longer to find
 
 
 def _by_blocks(fill: Callable, x: Any, count: int, rooms: int) -> tuple:
-    """`count` new arrays, filled by fill(x, *them, *arrays to work in) in blocks of x."""
+    """`count` new arrays, filled by fill(x, *new arrays, *scratch arrays) in blocks of x."""
 
     def work(x: Any, *ys: Any) -> None:
         fill(x, *ys, *[scratch.empty(f"block {i}", x.shape, x) for i in range(rooms)])

@@ -11,11 +11,11 @@ from ...ops.elementwise.selection import WHOLE, keep
 from ...ops.elementwise.special import TWO_OVER_SQRT_PI, erf, erfc
 from .in_place import fills_vjp, keep_into
 
-MANY = 1 << 14  # elements, up to which a product with a copy of the condition takes less time
+MANY = 1 << 14  # elements up to which a product with a copy of the condition is faster
 
 
 def keep_in_place(x: Any, condition: Any) -> Any:
-    """keep, of a condition for each element: both in one memory order, none of them copied."""
+    """keep with a condition for each element: both in one memory order, without a copy."""
     if not isinstance(x, np.ndarray) or x.dtype.itemsize not in WHOLE:
         return None
     if getattr(condition, "dtype", None) != np.bool_ or condition.shape != x.shape:

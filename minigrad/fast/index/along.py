@@ -15,7 +15,7 @@ from .rows import MANY, least
 
 
 def take_along(x: Any, index: Any, axis: int) -> Any:
-    """np.take_along_axis, or None: it is not large."""
+    """np.take_along_axis of a large array; else None."""
     if not (_are_many(index) and type(x) is np.ndarray and x.flags.c_contiguous):
         return None
     axis = axis_of(axis, x.ndim)
@@ -23,14 +23,14 @@ def take_along(x: Any, index: Any, axis: int) -> Any:
         return None
     flat, y = x.reshape(-1), np.empty(index.shape, x.dtype)
     places = _Along(index, axis, x.shape)
-    # the places are known to be inside: "clip" writes to y at once, "raise" by way of a copy
+    # the indices are checked already: "clip" writes to y directly, "raise" through a copy
     share(lambda rows: flat.take(places(rows), out=y[rows], mode="clip"), places.pieces)
     return y
 
 
 def add_along(g: Any, index: Any, axis: int, shape: tuple) -> Any:
     """Zeros of `shape` with g added at the index along `axis`, in the order of the elements of g;
-    or None: it is not large.
+    None unless it is large.
     """
     if not (_are_many(index) and type(g) is np.ndarray and g.shape == index.shape):
         return None
@@ -49,20 +49,19 @@ def _are_many(index: Any) -> bool:
 
 
 def _has_all_lines(index: np.ndarray, axis: int, shape: tuple) -> bool:
-    """Whether there are indices for each line of an array of `shape`, none that is broadcast."""
+    """Whether the index has entries for each line of an array of `shape`, without broadcasting."""
     return index.ndim == len(shape) and all(
         k == axis or m == n for k, (m, n) in enumerate(zip(index.shape, shape))
     )
 
 
 class _Along:
-    """The flat places in an array of `shape` that an index along `axis` names, in blocks.
+    """The flat indices into an array of `shape` for an index along `axis`, in blocks.
 
-    A block of them stays in cache between the look at its bounds, the sum that makes it and its
-    use, and all of them never lie in memory.
+    A block stays in the cache from its bounds check to its use, and the whole is never in memory.
     """
 
-    BLOCK = 1 << 15  # places
+    BLOCK = 1 << 15  # indices
 
     def __init__(self, index: np.ndarray, axis: int, shape: tuple):
         self.index, self.axis, self.n = index, axis, shape[axis]
@@ -72,11 +71,11 @@ class _Along:
         lines = np.arange(prod(shape) // max(self.n, 1)).reshape(
             (*shape[:axis], 1, *shape[axis + 1 :])
         )
-        # line (i, k) begins at i n stride + k, where i counts what lies before the axis
+        # line (i, k) begins at i n stride + k, where i counts along the axes before this one
         self.starts = lines % self.stride + lines // self.stride * (self.n * self.stride)
 
     def __call__(self, rows: slice) -> np.ndarray:
-        """Those of index[rows], in scratch memory of this thread."""
+        """The flat indices of index[rows], in scratch memory of this thread."""
         index, n = self.index[rows], self.n
         low = least(index, n)
         places = scratch.empty("block 0", index.shape, index, np.intp)

@@ -1,6 +1,6 @@
-"""The quicker forms of reads by index along an axis, and of sums at an index.
+"""The faster forms of reads by index along an axis, and of sums at an index.
 
-A look-up of variants would be seen in small ones, so they stand in the place of the references.
+A look-up of variants would slow down small calls: these forms replace the references.
 """
 
 from math import prod

@@ -1,9 +1,9 @@
-"""Adding many rows into few places: the gradient of every read by index is such a sum.
+"""Adding many rows into few: the gradient of every read by index is such a sum.
 
 A key (the index in x[key]) is turned into one flat row number for each value read; then values
-with the same number are added up. No loop over elements, and not `np.add.at` on rows either.
-The quickest of five ways are taken (benchmarks/lab/NOTES.md): np.add.at on flat places for single
-numbers, a sparse product for rows.
+with the same number are added up. This needs no loop over elements, and no `np.add.at` on rows.
+Single numbers take np.add.at on flat indices, rows a sparse product: the fastest of five ways
+(benchmarks/lab/NOTES.md).
 """
 
 from math import prod
@@ -15,11 +15,11 @@ from ...backends.optional import optional
 from ...ops.axes import widen
 from ...ops.index.scattering import parts, reads_once
 
-MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
+MANY = 4096  # fewer numbers are added faster than a sparse matrix is built
 
 
 def add_at(g: Any, key: Any, shape: tuple) -> Any:
-    """Zeros of `shape` with g added at `key`, as in ops/index/scattering.py, for NumPy's arrays."""
+    """Zeros of `shape` with g added at `key`, as in ops/index/scattering.py, for NumPy arrays."""
     if reads_once(key):
         y = np.zeros(shape, g.dtype)
         y[key] = g
@@ -28,20 +28,20 @@ def add_at(g: Any, key: Any, shape: tuple) -> Any:
 
 
 def _add_rows(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
-    """Slices become a view of y; the arrays become one flat row number."""
+    """The slices of the key select a view of y; its arrays become one flat row number."""
     slices, axes, arrays, front = parts(key, len(shape))
     y = np.empty(shape, g.dtype)
     view = y[slices]
     lengths = [view.shape[a] for a in axes]
     places = _flat(arrays, lengths)
     index = places.ravel()
-    # g's axes: those of the index arrays stand together, where NumPy has put them
+    # g's axes: those of the index arrays are adjacent, in NumPy's position
     place = 0 if front else axes[0]
     picked = tuple(range(place, place + places.ndim))
     g = np.moveaxis(g, picked, range(len(picked)))
     rest = g.shape[len(picked) :]
     rows = sum_rows(g.reshape(index.size, prod(rest)), index, prod(lengths))
-    whole = view.shape == shape and view.strides == y.strides  # not if a slice turns an axis round
+    whole = view.shape == shape and view.strides == y.strides  # not if a slice reverses an axis
     if whole and axes == list(range(len(axes))):
         return rows.reshape(shape)
     y[...] = 0
@@ -50,7 +50,7 @@ def _add_rows(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
 
 
 def _flat(arrays: list[np.ndarray], lengths: list[int]) -> np.ndarray:
-    """For each place that the index arrays name together its number in axes of these lengths."""
+    """The flat number, in axes of these lengths, of each entry that the index arrays name."""
     total: Any = 0
     for i, n in zip(arrays, lengths, strict=True):
         low = least(i, n) if i.size else 0
@@ -72,8 +72,8 @@ def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     """y[k] = Σ rows[i] over the i with index[i] = k;  rows (m, d), index (m,) → y (n, d)."""
     m, d = rows.shape
     sparse = optional("scipy.sparse") if d > 1 and rows.size >= MANY else None
-    if sparse is not None:  # without it rows are added number by number
-        if rows.dtype.kind == "c":  # in pairs of numbers: a complex 1 makes NaN of ∞
+    if sparse is not None:  # else rows are added number by number
+        if rows.dtype.kind == "c":  # as pairs of reals: a product with a complex 1 turns ∞ into NaN
             pairs = np.ascontiguousarray(rows).view(rows.dtype.char.lower())
             return sum_rows(pairs, index, n).view(rows.dtype)
         # column i of this matrix has a single 1, at row index[i]
@@ -88,7 +88,7 @@ def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
 def sum_weighted_rows(
     rows: np.ndarray, weights: np.ndarray, index: np.ndarray, n: int
 ) -> np.ndarray:
-    """y[q] = Σ weights[i, k] rows[i] over the i, k with index[i, k] = q, which must be in 0 … n − 1
+    """y[q] = Σ weights[i, k] rows[i] over the i, k with index[i, k] = q, all in 0 … n − 1.
 
     rows (m, d), weights and index (m, k) → y (n, d), of the rows' dtype.
     """

@@ -40,18 +40,18 @@ def multiply_by_rows(u: Any, x: Any, places: Any) -> Any:
     y = np.empty((*lead, *places.shape[-2:]), common_dtype(u, x))
     over_leading(_multiply, 2, *_flat(y, u, x, places))
     if y.dtype.kind == "c" and not np.isfinite(y).all():
-        return None  # a product with a complex 1 makes NaN of ∞
+        return None  # a product with a complex 1 turns ∞ into NaN
     return y
 
 
 def _flat(*arrays: Any) -> list:
-    """(…, ., .) as (n, ., .); a view of an array that is contiguous."""
+    """(…, ., .) as (n, ., .); a view of a contiguous array."""
     n = prod(arrays[0].shape[:-2])
     return [x.reshape((n, *x.shape[-2:])) for x in arrays]
 
 
 def _rows(x: Any, dtype: Any, more: int = 0) -> Any:
-    """x (n, C, S) with the channels last, as rows (n (S + more), C); those that are more are 0."""
+    """x (n, C, S) with the channels last, as rows (n (S + more), C); the added rows are 0."""
     n, channels, count = x.shape
     rows = np.empty((n, count + more, channels), dtype)
     rows[:, :count] = x.swapaxes(1, 2)
@@ -60,7 +60,7 @@ def _rows(x: Any, dtype: Any, more: int = 0) -> Any:
 
 
 def _row_numbers(places: Any, count: int) -> Any:
-    """Which of the rows (n (count + 1), C) the places (n, K, P) are."""
+    """The row numbers, in rows (n (count + 1), C), of the pixels `places` (n, K, P)."""
     return places + np.arange(0, len(places) * (count + 1), count + 1)[:, None, None]
 
 

@@ -1,6 +1,6 @@
 """Cross entropy on class indices in one pass over the logits, and its gradient in another.
 
-Blocks of samples on all threads; few classes by columns; results written where they are made.
+Threads share blocks of samples; few classes are reduced by columns; results are written in place.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ def loss_by_blocks(x: Any, index: Any, scale: Any, *, total: bool = True) -> tup
 
 
 def _lse_and_losses(x: Any, index: Any, dtype: Any, memory: Any = None) -> tuple:
-    """log Σ_c exp x_nc and that minus x_n,index, (N, 1, ...) both, of a block of x.
+    """log Σ_c exp x_nc, and the same minus x_n,index, both (N, 1, ...), of a block of x.
 
     memory: for intermediate results, an array of x's shape and of this dtype
     """
@@ -61,7 +61,7 @@ def _lse_and_losses(x: Any, index: Any, dtype: Any, memory: Any = None) -> tuple
 
 
 def _of_few_classes(x: Any, index: Any) -> tuple:
-    """The same of a matrix x with short rows: by columns, as NumPy begins anew with each row."""
+    """The same of a matrix x with short rows: by columns, as NumPy starts a loop for each row."""
     a = x.T.copy()
     top = np.maximum.reduce(a)
     if not len(x) or (top.item(top.argmax()) < np.inf and top.item(top.argmin()) > -np.inf):
@@ -74,7 +74,7 @@ def _of_few_classes(x: Any, index: Any) -> tuple:
 
 
 def _all_count(scale: Any) -> bool:
-    """Whether no sample of a NumPy array has scale 0, in a third of the time of scale.all()."""
+    """Whether no sample of a NumPy array has scale 0; takes a third of the time of scale.all()."""
     return np.count_nonzero(scale) == scale.size
 
 
@@ -103,7 +103,7 @@ def gradient_by_blocks(a: Any, x: Any, lse: Any, index: Any) -> Any:
 
 
 def _dx_of(x: Any, a: Any, lse: Any, index: Any, y: Any = None) -> Any:
-    """a (exp(x − lse) − onehot index) of a block of x, but 0 where a is, whatever x holds there.
+    """a (exp(x − lse) − onehot index) of a block of x; 0 where a is 0, for every x.
 
     a, lse and index (N, 1, ...); y: memory for the result
     """
@@ -132,7 +132,7 @@ def _dx_of(x: Any, a: Any, lse: Any, index: Any, y: Any = None) -> Any:
 
 
 def _less_1(picked: Any, others: Any) -> Any:
-    """p − 1 of the targets' shares p: where they are nearly 1, minus the sum of the others."""
+    """p − 1 of the targets' shares p; where p is nearly 1, minus the sum of the other shares."""
     y = picked - 1
     near = picked > NEARLY_ALL
     if array_module(near) is np and not near.any():

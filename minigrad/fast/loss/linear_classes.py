@@ -1,8 +1,8 @@
 """Cross entropy of a linear map's results, which are never all in memory.
 
-The logits are made block by block, once for the losses and once more for the gradients, which is a
-product more than a plain backward has. The forward walks the classes with a running maximum and a
-running sum, as attention does (fast/attention/blocks.py); what is kept is one number a sample.
+The logits are computed block by block, once for the losses and once more for the gradients: one
+product more than in a plain backward. Like attention (fast/attention/blocks.py), the forward walks
+the classes with a running maximum and a running sum. It saves one number for each sample.
 
 Wijmans et al., Cut your losses in large-vocabulary language models, 2024.
 """
@@ -23,7 +23,7 @@ from ..row_sums import largest_over, sum_over
 form = Forms()
 
 BLOCK = 1 << 20  # logits at a time
-ROWS = 1 << 10  # samples at a time: fewer would read w more often, more leave few classes a block
+ROWS = 1 << 10  # samples at a time: fewer read w more often, more leave few classes in a block
 
 
 def _blocks(x: Any, w: Any) -> tuple[list[slice], list[slice]]:
@@ -42,7 +42,7 @@ def _logits(x: Any, w: Any, b: Any) -> Any:
 
 
 def _at_target(index: Any, columns: slice) -> tuple[Any, Any]:
-    """(which samples have their target in this block of classes, its place there), (n, 1) both."""
+    """(which samples have their target in this block of classes, its column there), both (n, 1)."""
     place = index[:, None] - columns.start
     inside = (place >= 0) & (place < columns.stop - columns.start)
     return inside, np.where(inside, place, 0)
@@ -57,7 +57,7 @@ def losses(x: Any, w: Any, index: Any, b: Any = None) -> tuple:
     x = x.astype(wide, copy=False)
     y, lse = xp.empty(len(x), wide), xp.empty(len(x), wide)
     samples, classes = _blocks(x, w)
-    endless = []  # whether a logit is +∞: then rows are their limits, which blocks do not know
+    endless = []  # rows with a logit +∞: they are their limits, which blocks cannot find
 
     def work(rows: slice) -> None:
         top = xp.full((rows.stop - rows.start, 1), -np.inf, wide)
@@ -87,7 +87,7 @@ def gradients(
     a: Any, d: Any, x: Any, w: Any, index: Any, lse: Any, b: Any = None, *,
     wanted: tuple = (True, True, True),
 ) -> tuple:  # fmt: skip
-    """(G w, Gᵀ x, Σ_n G), each block of G made of its logits: the op linear_nll_grads."""
+    """(G w, Gᵀ x, Σ_n G), each block of G from its logits: the op linear_nll_grads."""
     check(x, w, index, b)
     xp = array_module(x)
     if xp is np and (lse == np.inf).any():
@@ -99,7 +99,7 @@ def gradients(
         xp.zeros(shape if wants else 0, lse.dtype)
         for shape, wants in zip(shapes, wanted, strict=True)
     ]
-    idle = (a == 0) & (d == 0)  # whose gradient is 0, whatever x holds
+    idle = (a == 0) & (d == 0)  # their gradient is 0 for every x
     samples, classes = _blocks(x, w)
     for rows in samples:
         both, of_d = (a + d)[rows, None], d[rows, None]
@@ -128,7 +128,7 @@ def gradients(
 def _add_products(
     grads: list, g: Any, x: Any, w: Any, rows: slice, columns: slice, wanted: tuple
 ) -> None:
-    """G's share of a block in the gradients of x, w and b."""
+    """Add a block of G to the gradients of x, w and b."""
     gx, gw, gb = grads
     if wanted[0]:
         gx[rows] += np.matmul(g, w[columns].astype(g.dtype, copy=False))
@@ -141,9 +141,9 @@ def _add_products(
 def _add_targets(
     grads: list, g: Any, near: Any, x: Any, w: Any, index: Any, rows: slice, wanted: tuple
 ) -> None:
-    """That of the targets alone, G at them being g (n, 1), for the rows that are near."""
+    """Add G at the targets alone, g (n, 1), for the rows that are near."""
     xp = array_module(x)
-    chosen = np.flatnonzero(near) if xp is np else slice(None)  # a GPU would be waited for
+    chosen = np.flatnonzero(near) if xp is np else slice(None)  # on a GPU it would wait
     g, x, index = g[chosen], x[chosen], index[chosen]
     gx, gw, gb = grads
     if wanted[0]:

@@ -1,6 +1,6 @@
-"""Softmax, its logarithm and the derivatives of both: one pass over blocks of whole rows each.
+"""Softmax, its logarithm and the derivatives of both: one pass each over blocks of whole rows.
 
-Composed of max, exp, sum and products they make five passes over memory and as many arrays.
+Composed of max, exp, sum and products, each would make five passes over memory and five arrays.
 """
 
 from typing import Any
@@ -31,7 +31,8 @@ form = Forms()
 
 
 def less_the_largest(x: Any, top: Any, out: Any) -> Any:
-    """x − top in `out`, top being the largest of each row; and where a row is all −∞, 1 else 0."""
+    """x − top in `out`, where top has each row's maximum. Returns 1 for rows that are all −∞, else
+    0."""
     if are_finite(top):
         np.subtract(x, top, out=out)
         return False
@@ -47,8 +48,8 @@ def _shifted(x: Any, axis: tuple, out: Any) -> Any:
 
 
 def _settle(y: Any, p: Any, axis: tuple) -> None:
-    """`settled` in place. In most blocks no share is nearly all: so their largest is looked at
-    first, in a fourteenth of the time that softmax's gradient takes."""
+    """`settled` in place. In most blocks no share is nearly 1: their maximum, a quick test, comes
+    first."""
     if p.dtype.kind == "c" or not p.size or (array_module(p) is np and p.max() <= NEARLY_ALL):
         return
     places = nearly_all(p, axis)
@@ -56,17 +57,19 @@ def _settle(y: Any, p: Any, axis: tuple) -> None:
     y[...] = np.where(places, -sum_over(y, axis, y.dtype), y)
 
 
-LEAST_SUM = 1e-3  # below it an exponential may be 0, or rounded, that is 1e-35 of its row's sum
+LEAST_SUM = 1e-3  # below, an exponential of 1e-35 of its row's sum may be 0 or rounded
 
 
 def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
-    """Whether out = softmax x has been found without the largest of each row, which take a third of
-    the time: where no exponential can overflow and no row is far below 0. No rounding differs but
-    that of x − max x, which is left out.
+    """Try out = softmax x without the maxima of rows, which take a third of the time; whether it
+    worked.
+
+    It does where no exponential can overflow and no row is far below 0. The result differs only by
+    the rounding of x − max x, which is omitted.
     """
     if not isinstance(x, np.ndarray) or x.dtype != out.dtype or x.dtype.char not in "fd":
         return False
-    if not (x.size and x.max() <= HIGHEST):  # NaN is not
+    if not (x.size and x.max() <= HIGHEST):  # false for NaN
         return False
     sums = sum_over(np.exp(x, out=out), axis, out.dtype)
     if not sums.min() >= LEAST_SUM:
@@ -94,7 +97,7 @@ def softmax_by_blocks(x: Any, axis: Any = -1) -> Any:
 
 
 def _operands(a: Any, p: Any) -> list:
-    """Both in float32 at least, and contiguous: their layout does not show in the sums."""
+    """Both in float32 at least, and contiguous: sums then do not depend on their layout."""
     require_same_shape(a, p)
     return [x if x.flags.c_contiguous else x.copy() for x in (widen(a), widen(p))]
 
@@ -115,8 +118,8 @@ def softmax_dx_by_blocks(a: Any, p: Any, *, axis: Any = -1) -> Any:
     return y.astype(dtype, copy=False)
 
 
-# The sum of a row's exponentials, the largest of which is 1, below which it has fewer digits of the
-# others than log_softmax should have.
+# If the sum of a row's exponentials, the largest of which is 1, is below this, it holds too few
+# digits of the others for log_softmax.
 SURE = 1.01
 
 
@@ -137,7 +140,7 @@ def log_softmax_by_blocks(x: Any, axis: Any = -1) -> tuple:
             total = total + rows
         log = np.log(total)
         if e.dtype.kind != "c" and not (xp is np and total.item(total.argmin()) >= SURE):
-            e -= np.floor(e, out=scratch.empty("block 1", e.shape, e))  # the largest, 1, goes
+            e -= np.floor(e, out=scratch.empty("block 1", e.shape, e))  # removes the largest, 1
             log = np.where(total < SURE, np.log1p(sum_over(e, axis, e.dtype)), log)
         block -= log
 

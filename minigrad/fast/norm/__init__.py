@@ -1,3 +1,3 @@
-"""Forms of normalisations that are quicker than NumPy's calls one after the other: see forms.py."""
+"""Forms of normalisations that are faster than a sequence of NumPy calls: see forms.py."""
 
 from . import forms

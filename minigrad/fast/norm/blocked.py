@@ -1,6 +1,6 @@
 """standardize and its two derivatives in blocks that stay in the cache, on all threads.
 
-Each block of an array is read once, and its sums are those of row_sums.py.
+Each block of an array is read once; row_sums.py computes its sums.
 """
 
 from typing import Any
@@ -16,13 +16,13 @@ from .means import Blocks
 
 
 def _uniform(weight: Any, axis: tuple, ndim: int) -> bool:
-    """Whether a weight is one number for all that is averaged, as in batch_norm."""
+    """Whether a weight is one number for all averaged elements, as in batch_norm."""
     shape = (*(1,) * (ndim - weight.ndim), *weight.shape)
     return all(shape[k] == 1 for k in axis)
 
 
 def _scaled(y: Any, r: Any, weight: Any, axis: tuple) -> None:
-    """y r weight, in place: a uniform weight goes into r, which is small."""
+    """y r weight, in place: r, which is small, takes a uniform weight."""
     if weight is not None and _uniform(weight, axis, y.ndim):
         r, weight = r * weight, None
     y *= r
@@ -36,12 +36,12 @@ def _empty(x: Any, piece: tuple, wide: Any, name: str = "block 0") -> Any:
 
 
 def _workspace(y: Any, piece: tuple, wide: Any) -> Any:
-    """Where a block is computed: in y itself, or in scratch memory of the wider dtype."""
+    """The memory for a block's result: y itself, or scratch memory of the wider dtype."""
     return y[piece] if y.dtype == wide else _empty(y, piece, wide, "block 1")
 
 
 def _centred(x: Any, mean: Any, centre: bool, out: Any) -> Any:
-    """x − mean, or for rms_norm x alone, in `out`."""
+    """x − mean, or x for rms_norm, in `out`."""
     if centre:
         return np.subtract(x, mean, out=out)
     out[...] = x
@@ -98,7 +98,7 @@ def dx(a: Any, x: Any, weight: Any, mean: Any, rstd: Any, axis: tuple, centre: b
     wide = accumulator(x.dtype) or x.dtype
     y = np.empty(x.shape, x.dtype)
     blocks = Blocks(x, axis)
-    # an infinite weight gives NaN here, as it does where u is formed first
+    # an infinite weight must give NaN, as it does where u is formed first
     uniform = False
     if weight is not None and _uniform(weight, axis, x.ndim):
         uniform = bool(np.isfinite(weight).all())

@@ -1,9 +1,9 @@
-"""The forms of a normalisation that are quicker than NumPy's calls one after the other.
+"""The forms of a normalisation that are faster than a sequence of NumPy calls.
 
 They are variants of standardize and of its two derivatives. A call asks them in this order.
 
-rows      layer_norm and rms_norm: a matrix of rows, the sums of which are BLAS's
-images    batch_norm and its like: sums over all pixels, in both orders in memory
+rows layer_norm and rms_norm: a matrix of rows, whose sums BLAS computes
+images batch_norm and similar ones: sums over all pixels, in both memory orders
 blocks    everything else: blocks that stay in the cache, on all threads
 
 The three gradients of a normalisation come from one walk over its blocks (joint.py).
@@ -77,7 +77,7 @@ def by_blocks(
 
 
 def _in_range(compute: Callable[[], tuple], args: tuple, running: Any = None) -> tuple:
-    """(y, mean, rstd) as compute() gives them; where squares were out of range, the reference's."""
+    """(y, mean, rstd) by compute(); the reference's where squares were out of range."""
     x, weight, bias, axis, eps, centre = args
     if _is_ordinary(x, eps):
         y, mean, var, rstd = compute()
@@ -93,12 +93,12 @@ def _in_range(compute: Callable[[], tuple], args: tuple, running: Any = None) ->
     return y, mean, rstd
 
 
-FEW = 1 << 12  # numbers, of which a sum of squares is had in less time than a context of errstate
+FEW = 1 << 12  # numbers whose sum of squares takes less time than an errstate context
 
 
 def _is_ordinary(x: Any, eps: float) -> bool:
-    """Whether the squares of a few numbers are within the numbers of the dtype, as their sum says,
-    so that nothing can be lost. False of many numbers.
+    """Whether the sum of squares is finite in the dtype: then no square is lost. False for many
+    numbers.
     """
     if x.size > FEW or type(x) is not np.ndarray or x.dtype.char not in "fd":
         return False
@@ -145,7 +145,7 @@ def dw_by_blocks(
 def standardize_gradients(
     g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
 ):
-    """All in one walk where the gradients are plain numbers."""
+    """All three in one walk, for plain arrays."""
     axis, shapes = from_front(axis, x), (weight_shape, bias_shape)
     return gradients(g, x, weight, mean, rstd, shapes, needs, axis, eps, centre)
 

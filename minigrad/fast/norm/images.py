@@ -1,11 +1,10 @@
-"""Normalisations of images, whose means run over all places of an image: batch_norm and its like.
+"""Normalisations of images, whose means run over all pixels: batch_norm and similar ones.
 
-In memory images are a matrix either way: places first (../image_layout.py) a row for each place
-with an entry for each channel of each image, else a row for each channel of each image with an
-entry for each place. Sums over places are sums of that matrix down its columns or along its rows;
-what then belongs to a channel, a group or an image is one row of it, or one column. Blocks of rows
-on all threads; their sums are put together in order, so it does not show how many threads there
-were.
+In memory images are a matrix in either layout. Pixels first (backends/image_layout.py), it has a
+row for each pixel and a column for each channel of each image. In the other layout it has a row for
+each channel of each image and a column for each pixel. Sums over pixels run down the columns or
+along the rows. Threads share blocks of rows, whose sums are added in order: the number of threads
+does not change the result.
 """
 
 from collections.abc import Callable
@@ -19,18 +18,17 @@ from ...backends.image_layout import in_rows, turned_at, turned_like
 from ...backends.pool import share
 from ...ops.axes import sum_to
 
-# Elements of a block, twice as many as elsewhere: there are few calls for each, and two threads
-# that meet at the interpreter after each short one take longer than one thread.
+# Elements of a block, twice as many as elsewhere: each has few calls, and two threads that wait for
+# the interpreter after each short call take longer than one thread.
 BLOCK = 1 << 19
 
-# Elements of images in rows, and places of each, from which this is for them. Microseconds of value
-# and gradients in the form for all others (standardize.py) and here: 25,088 elements 68, 94 and 76,
-# 107, 401,408 320, 450 and 270, 400, 1,605,632 on two threads 1,870, 2,800 and 670, 1,420.
+# Elements of images in rows, and pixels of each, from which this form is faster than the others.
 LEAST, LEAST_PLACES = 1 << 17, 16
 
-# Standard deviations that means may be from 0 so that Σ x² − n mean², x·scale + offset and their
-# like keep the digits that Σ (x − mean)² and (x − mean)·scale + bias have, which take twice as many
-# passes. Up to 2 an error grows by a factor of 1 + 2² in the variance and of 1 + 2 in the results.
+# How many standard deviations a mean may be from 0 for the fast sums, Σ x² − n mean², x·scale +
+# offset and similar ones. Up to 2, errors grow by a factor of at most 1 + 2² in the variance and 1
+# + 2 in the results. The exact sums, Σ (x − mean)² and (x − mean)·scale + bias, take twice as many
+# passes.
 NEAR = 2
 
 
@@ -43,7 +41,7 @@ def _near_zero(mean: Any, rstd: Any) -> bool:
 
 
 class _Images:
-    """The matrix of images x, and what its sums belong to: `lead`, the axes that are not places."""
+    """The matrix of images x, and `lead`, the axes that are not pixels, which index its sums."""
 
     def __init__(self, x: Any, axis: tuple, k: int):
         self.x, self.k, self.lead = x, k, x.shape[:k]
@@ -52,15 +50,16 @@ class _Images:
         self.rows = self.matrix(x)
         self.blocks = spans(len(self.rows), max(1, BLOCK // self.rows.shape[1]))
 
-    matrix: Callable[[Any], Any]  # that of an array of x's shape; a view where it lies as x does
-    along: int  # the axis of the matrix along which a number of `lead` stays the same
-    each: Callable[[Any, slice], Any]  # what a block meets of a, which has the shape `lead`
-    sum: Callable[[Any], Any]  # Σ of a block over places
-    dot: Callable[[Any, Any], Any]  # Σ of the product of two blocks over places
-    joined: Callable[[list], Any]  # the blocks' sums as those of the matrix
+    matrix: Callable[[Any], Any]  # of an array of x's shape; a view if it has x's order
+    along: int  # the axis of the matrix along which the index in `lead` is constant
+    each: Callable[[Any, slice], Any]  # the part of a, of shape `lead`, for a block
+    sum: Callable[[Any], Any]  # Σ of a block over pixels
+    dot: Callable[[Any, Any], Any]  # Σ of the product of two blocks over pixels
+    joined: Callable[[list], Any]  # the matrix's sums from the blocks'
 
     def sums(self, of_block: Callable[[slice], tuple]) -> list:
-        """What of_block gives of all blocks, a tuple of sums over places; each of shape `lead`."""
+        """The totals of of_block, a tuple of sums over pixels, for all blocks; each of shape
+        `lead`."""
         parts: list = [None] * len(self.blocks)
 
         def work(i: int) -> None:
@@ -75,7 +74,7 @@ class _Images:
             share(work, self.blocks)
 
     def total(self, a: Any) -> Any:
-        """Σ of a (lead) over those of its axes that are averaged, which keep their places."""
+        """Σ of a (lead) over those of its axes that are averaged, which are kept."""
         return a.sum(self.over, keepdims=True)
 
     def of_lead(self, a: Any) -> Any:
@@ -86,11 +85,11 @@ class _Images:
         return full.reshape(full.shape[: self.k])
 
     def all_of(self, a: Any) -> Any:
-        """What broadcasts against `lead`, as one number for each of its entries."""
+        """An array that broadcasts against `lead`, as one number for each of its entries."""
         return np.broadcast_to(a, self.lead).reshape(-1)
 
     def whole(self, a: Any) -> Any:
-        """a with an axis of length 1 for each axis of places."""
+        """a with an axis of length 1 for each axis of pixels."""
         return a.reshape((*a.shape, *(1,) * (self.x.ndim - self.k)))
 
     def centred(self, block: slice, mean: Any) -> Any:
@@ -100,7 +99,7 @@ class _Images:
 
 
 class _PlacesFirst(_Images):
-    """A row for each place."""
+    """A row for each pixel."""
 
     along = 0
 
@@ -144,13 +143,13 @@ class _InRows(_Images):
 
 
 def images(x: Any, axis: tuple, *shapes: tuple) -> _Images | None:
-    """x as such images, where all their places are averaged and a weight and a bias of these shapes
-    are the same for all places; else None.
+    """x as such images; None unless all pixels are averaged, and a weight and a bias of these
+    shapes are the same for all pixels.
     """
     if type(x) is not np.ndarray or x.dtype.char not in "fd" or not x.size:
         return None
     full = [(*(1,) * (x.ndim - len(shape)), *shape) for shape in shapes]
-    places = x.ndim  # the first of the axes that may be places
+    places = x.ndim  # the first of the axes that may be pixels
     while places and places - 1 in axis and all(shape[places - 1] == 1 for shape in full):
         places -= 1
     k = turned_at(x)
@@ -165,7 +164,7 @@ def images(x: Any, axis: tuple, *shapes: tuple) -> _Images | None:
 
 
 def _moments(of: _Images, centre: bool) -> tuple:
-    """(mean, var), each of lead's shape with 1 where it is averaged."""
+    """(mean, var), each of lead's shape with 1 for averaged axes."""
 
     def sums(block: slice) -> tuple:
         rows = of.rows[block]
@@ -187,7 +186,7 @@ def _moments(of: _Images, centre: bool) -> tuple:
 
 
 def standardized(of: _Images, weight: Any, bias: Any, eps: float, centre: bool) -> tuple:
-    """(y, mean, var, rstd): what `standardize` gives, and the variance."""
+    """(y, mean, var, rstd): the results of `standardize`, and the variance."""
     y = np.empty_like(of.x)
     results = of.matrix(y)
     mean, var = _moments(of, centre)
@@ -217,7 +216,7 @@ def standardized(of: _Images, weight: Any, bias: Any, eps: float, centre: bool) 
 def gradients(
     of: _Images, g: Any, weight: Any, mean: Any, rstd: Any, shapes: tuple, needs: list, centre: bool
 ) -> list:
-    """[dx, dweight, dbias], those that are needed: see joint.py."""
+    """[dx, dweight, dbias], None for those that are not needed: see joint.py."""
     y = np.empty_like(of.x) if needs[0] else None
     w, r, m, given = of.of_lead(weight), of.of_lead(rstd), of.of_lead(mean), of.matrix(g)
     level = of.all_of(m)
@@ -232,7 +231,7 @@ def gradients(
     if near:
         total, product = of.sums(sums_near)
         product -= m * total
-        near = bool(np.isfinite(product).all())  # ∞ − ∞ stands for ∞ here
+        near = bool(np.isfinite(product).all())  # ∞ − ∞ would replace ∞
     if not near:
         total, product = of.sums(sums)
     if y is not None:

@@ -2,8 +2,8 @@
 
     dx = r (u − mean u − x̂ mean(u x̂)), u = g weight ;  dweight = Σ g x̂ ;  dbias = Σ g
 
-For NumPy's arrays alone: the three are taken apart, as ops that have derivatives, where they are
-differentiated again, on a GPU, and for what is refused here.
+For NumPy arrays only. A second derivative, a GPU, and arguments refused here take the three as
+separate ops, which have derivatives.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ def gradients(
 ) -> list | None:  # fmt: skip
     """[dx, dweight, dbias] by one walk over blocks (two where the batch is among the axes).
 
-    shapes: of weight and bias; needs: which of the three are wanted, the others are None. No
-    gradient's bits depend on that. None: one of the arrays is of another kind, dtype or form.
+    shapes: of weight and bias; needs: which of the three are wanted, the others are None. `needs`
+    changes no bit of a gradient. None: one of the arrays has another type, dtype or shape.
     """
     dtype = x.dtype
     for a in (g, x, mean, rstd) if weight is None else (g, x, mean, rstd, weight):
@@ -80,7 +80,8 @@ def _for_means(
     g: Any, x: Any, weight: Any, mean: Any, rstd: Any, shapes: tuple, needs: list, axis: tuple,
     centre: bool,
 ) -> list:  # fmt: skip
-    """A weight and a bias for each mean, as in batch_norm: dx needs the sums that they are."""
+    """A weight and a bias for each mean, as in batch_norm: dx needs the sums that are their
+    gradients."""
     y, blocks = np.empty(x.shape, x.dtype) if needs[0] else None, Blocks(x, axis)
     scale = rstd if weight is None else rstd * weight
     count = x.dtype.type(blocks.count)
@@ -120,7 +121,7 @@ def _for_places(
     g: Any, x: Any, weight: Any, mean: Any, rstd: Any, shapes: tuple, needs: list, summed: list,
     axis: tuple, centre: bool,
 ) -> list:  # fmt: skip
-    """A weight and a bias for each place that a mean runs over, as in layer_norm."""
+    """A weight and a bias for each element that a mean runs over, as in layer_norm."""
     y, blocks = np.empty(x.shape, x.dtype) if needs[0] else None, Blocks(x, axis)
     count = x.dtype.type(blocks.count)
 

@@ -14,9 +14,9 @@ from ...backends.pool import share
 class Blocks:
     """The blocks of x for means over `axis`.
 
-    complete: a block has all that its own means need, so they are computed in the same pass. If not
-    (the batch of batch_norm is cut) the sums of all blocks come first; they are added up in the
-    order of the blocks, so the number of threads makes no difference.
+    complete: a block has all elements of its own means, which are computed in the same pass. If not
+    (the batch of batch_norm is cut), the sums of all blocks come first. They are added in the order
+    of the blocks: the number of threads makes no difference.
     """
 
     def __init__(self, x: Any, axis: tuple):
@@ -26,12 +26,13 @@ class Blocks:
         along = None if single(x) else outermost(x, axis)
         if along is None:
             return
-        # cutting an inner axis gives blocks of short runs; better cut the first, and add up
+        # cutting an inner axis would give blocks of short runs: the first is cut, and sums are
+        # added
         self.complete = along == 0 or 0 not in axis
         self.pieces = pieces(x, along if self.complete else 0)
 
     def totals(self, sums: Callable[[tuple], tuple]) -> list:
-        """The sums of what sums(piece) gives for all blocks."""
+        """The totals of sums(piece) over all blocks."""
         parts: list = [None] * len(self.pieces)
 
         def work(i: int) -> None:

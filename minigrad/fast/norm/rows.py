@@ -1,9 +1,9 @@
-"""Normalisations of rows, as layer_norm and rms_norm have them: means over the last axes of an
-array that lies row after row, with a weight and a bias for each place of a row, or none.
+"""Normalisations of rows, like layer_norm and rms_norm: means over the last axes of an array in C
+order, with or without a weight and a bias for each entry of a row.
 
-The array is a matrix of such rows; sums along them are BLAS's. Blocks of rows on all threads: what
-is summed down the columns is added up in their order, so it does not show how many threads there
-were.
+The array is a matrix of such rows; BLAS computes the sums along them. Threads share blocks of rows.
+Sums down the columns are added in the order of the blocks: the number of threads does not change
+the result.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FEW = 1 << 12  # numbers
 
 
 def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
-    """Whether x lies so, and a weight and a bias of these shapes are rows."""
+    """Whether x is in C order, and a weight and a bias of these shapes are rows."""
     if type(x) is not np.ndarray or x.dtype.char not in "fd" or not x.size:
         return False
     start = x.ndim - len(axis)
@@ -35,7 +35,7 @@ def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
 
 
 def _matrix(x: Any, axis: tuple) -> Any:
-    """x as n rows of what lies along `axis`."""
+    """x as n rows along `axis`."""
     return x.reshape((-1, prod(x.shape[axis[0] :])))
 
 
@@ -62,7 +62,7 @@ def _in_blocks(fill: Callable[..., None], *matrices: Any) -> None:
 
 
 def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre: bool) -> tuple:
-    """(y, mean, None, rstd): what `standardize` gives; nobody asks for the variance."""
+    """(y, mean, None, rstd): the results of `standardize`; no caller needs the variance."""
     rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype)
     n, d = rows.shape
     mean, rstd = np.zeros((n, 1), x.dtype), np.empty((n, 1), x.dtype)
@@ -89,7 +89,7 @@ def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre
     _in_blocks(fill, rows, y.reshape(n, d), mean, rstd)
     if x.ndim == 2 and len(axis) == 1:
         return y, mean, None, rstd
-    kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
+    kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # one entry for each row
     return y, mean.reshape(kept), None, rstd.reshape(kept)
 
 
@@ -97,16 +97,16 @@ def gradients(
     g: Any, x: Any, weight: Any, mean: Any, rstd: Any, shapes: tuple, needs: list, axis: tuple,
     centre: bool,
 ) -> list:  # fmt: skip
-    """[dx, dweight, dbias], those that are needed: see joint.py."""
+    """[dx, dweight, dbias], None for those that are not needed: see joint.py."""
     rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype) if needs[0] else None
     n, d = rows.shape
     w = None if weight is None else weight.reshape(d)
     ones, count = _ones(rows), x.dtype.type(d)
-    dw: dict[int, Any] = {}  # a block's number: what it adds to the gradient of the weight
+    dw: dict[int, Any] = {}  # by block: its part of the weight's gradient
     db: dict[int, Any] = {}
 
     def fill(i: int, block: Any, g: Any, mean: Any, rstd: Any, u: Any = None) -> None:
-        if block.size <= FEW:  # for which no memory need be kept
+        if block.size <= FEW:  # too small for scratch memory
             centred, scaled = block - mean, g * rstd
         else:
             centred, scaled = (scratch.empty(f"block {k}", block.shape, block) for k in range(2))

@@ -1,3 +1,3 @@
-"""Forms of pooling that are quicker than one window position after the other: see forms.py."""
+"""Forms of pooling that are faster than one window position after the other: see forms.py."""
 
 from . import forms

@@ -1,6 +1,6 @@
-"""Pooling by windows that are the whole image, or tile it in long rows, as a reduction.
+"""Pooling as a reduction, by windows that are the whole image or tile it in long rows.
 
-The windows are then axes of a view. One NumPy call for each position of a window takes much longer.
+Their positions are axes of a view. One NumPy call for each position would take much longer.
 """
 
 from typing import Any
@@ -12,9 +12,9 @@ from ...ops.windows import Windows
 
 
 def _view(x: Any, how: Windows) -> tuple[Any, tuple]:
-    """x (..., *size) with the positions of each window as axes of their own; and which these are.
+    """x (..., *size) with the positions of each window as separate axes; and these axes.
 
-    Of a window that is the whole image these are the image's.
+    If a window is the whole image, they are the image's axes.
     """
     at = x.ndim - len(how.kernel)
     lead, size = x.shape[:at], x.shape[at:]
@@ -26,7 +26,7 @@ def _view(x: Any, how: Windows) -> tuple[Any, tuple]:
 
 
 def _beside(y: Any, view: Any, axes: tuple) -> Any:
-    """y (..., *out) so that it broadcasts against the view."""
+    """y (..., *out) in a shape that broadcasts against the view."""
     return y if y.ndim == view.ndim else np.expand_dims(y, axes)
 
 
@@ -37,17 +37,18 @@ def reduced(reduction: Any, x: Any, how: Windows) -> Any:
 
 
 def _maximal(view: Any, top: Any, axes: tuple, dtype: Any) -> tuple[Any, Any]:
-    """Where the view has the maximum of its window; and at how many positions, or 1."""
+    """Where the view has the maximum of its window; and the number of these positions, at least
+    1."""
     hits = view == top
     ties = hits.sum(axis=axes, keepdims=True)
-    if type(ties) is not np.ndarray or not ties.all():  # beside a NaN; on a GPU it may be so
+    if type(ties) is not np.ndarray or not ties.all():  # a window has a NaN; on a GPU it may have
         hits |= (view != view) & (top != top)
         ties = np.maximum(hits.sum(axis=axes, keepdims=True), 1)
     return hits, ties.astype(dtype)
 
 
 def max_dx(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
-    """Every entry of a, in equal shares, at those positions of its window where x is y_max."""
+    """Every entry of a, in equal shares, at the positions of its window where x is y_max."""
     view, axes = _view(x, how)
     a = _beside(a.astype(accumulator(a.dtype) or a.dtype, copy=False), view, axes)
     hits, ties = _maximal(view, _beside(y_max, view, axes), axes, a.dtype)
@@ -55,7 +56,7 @@ def max_dx(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
 
 
 def max_pick(a: Any, x: Any, y_max: Any, how: Windows) -> Any:
-    """The mean of a over those positions of each window where x is y_max."""
+    """The mean of a over the positions of each window where x is y_max."""
     view, axes = _view(x, how)
     a = _view(a.astype(accumulator(a.dtype) or a.dtype, copy=False), how)[0]
     hits, ties = _maximal(view, _beside(y_max, view, axes), axes, a.dtype)

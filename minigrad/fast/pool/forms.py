@@ -1,11 +1,11 @@
-"""The forms of pooling that are quicker than one window position after the other.
+"""The forms of pooling that are faster than one window position after the other.
 
-They are variants of the primitives. A call asks them in the order of this file, and the first that
-suits it computes it: large images in blocks, on all threads, in the order that x has in memory.
+They are variants of the primitives. A call asks them in the order of this file, and the first
+suitable one computes it: large images in blocks, on all threads, in the memory order of x.
 
 axes          windows that are the image, or tile it in long rows: reductions over axes of a view
-tiles HWNC    tiles of images pixels first (ops/image_layout.py): axes of a view, too
-tiles         other tiles: what belongs to one is copied to all of its positions
+tiles HWNC tiles of images pixels first (backends/image_layout.py): axes of a view, too
+tiles other tiles: a tile's value is copied to all of its positions
 shifts        other windows position by position, read as long runs (fast/shifts.py)
 separable     other maxima and sums: one axis after the other
 """
@@ -36,7 +36,7 @@ from ..forms import Forms
 from ..shifts import Tiles, Views, placed
 from . import axes, separable, shares, tiles_hwnc
 
-# Elements of the largest array in a block: calls must be long, and scratch stay in the cache.
+# Elements of a block's largest array: calls must be long, and scratch memory fit in the cache.
 IMAGES = 2 * BLOCK
 
 form = Forms()
@@ -153,7 +153,7 @@ def separable_sum(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
 
 
 def _divisors(x: Any, how: Windows, size: tuple, divisor: Any) -> Any:
-    """What sums are divided by: a number, an array (*out), or None for 1, which saves a pass."""
+    """The divisor of sums: a number, an array (*out), or None for 1, which saves a pass."""
     if type(divisor) is not tuple:
         return None if divisor == 1 else divisor
     return positions_counted(np, how, size, divisor).astype(accumulator(x.dtype) or x.dtype)

@@ -1,7 +1,7 @@
 """Pooling one axis after the other: windows of several axes are windows of windows.
 
-For 2 × 2 windows that is two passes over shifted slices, forty times as fast as `max` over two axes
-of reshaped windows; for k × k ones it is 2k in place of k².
+2 × 2 windows take two passes over shifted slices, which is many times as fast as `max` over two
+axes of reshaped windows. k × k windows take 2k passes in place of k².
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
 """The gradient of max pooling and its transpose, position by position, in scratch memory.
 
-fast/shifts.py says how the positions of windows are read as long runs. Where windows are tiles of
-more than three positions, maxima and shares are copied to all positions of their tiles first: a
-dozen calls on whole images, where position by position would be four for each, with the tiles'
-width between two elements.
+fast/shifts.py reads the positions of windows as long runs. Where windows are tiles of more than
+three positions, maxima and shares are first copied to all positions of their tiles. These are a
+dozen calls on whole images; position by position would take four for each, on strided elements.
 """
 
 from collections.abc import Callable
@@ -21,11 +20,11 @@ from ..elementwise.in_place import keep_into
 from ..shifts import Shifts, Tiles, Views
 from .separable import slide
 
-FEW = 3  # positions of a tile, up to which one is taken after the other
+FEW = 3  # positions; smaller tiles are walked position by position
 
 
 def by_position(shifts: Shifts | Tiles | Views, y: Any, a: Any, x: Any, y_max: Any) -> None:
-    """y = every entry of a, in equal shares, at those positions of its window where x is y_max."""
+    """y = every entry of a, in equal shares, at the positions of its window where x is y_max."""
     hits, ties = _hits(x, y_max, shifts)
     shares = np.divide(shifts.spread(a, "block 1"), ties, out=ties if a.dtype == x.dtype else None)
     shares = shares.astype(accumulator(a.dtype) or a.dtype, copy=False)
@@ -33,7 +32,7 @@ def by_position(shifts: Shifts | Tiles | Views, y: Any, a: Any, x: Any, y_max: A
 
 
 def picked(shifts: Shifts | Tiles | Views, y: Any, a: Any, x: Any, y_max: Any) -> None:
-    """y = the mean of a over those positions of each window where x is y_max."""
+    """y = the mean of a over the positions of each window where x is y_max."""
     hits, ties = _hits(x, y_max, shifts)
     total = np.zeros_like(ties, dtype=accumulator(a.dtype) or a.dtype)
     for run, hit in zip(shifts.places(a), hits, strict=True):
@@ -42,8 +41,10 @@ def picked(shifts: Shifts | Tiles | Views, y: Any, a: Any, x: Any, y_max: Any) -
 
 
 def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[Any, Any]:
-    """For each position in a window, the run of where it holds the maximum; and how many do (or 1),
-    in x's dtype. Both in scratch memory. Where a window has NaNs, it is these that do.
+    """For each window position, the run that says where it holds the maximum; and the number of
+    such positions (at least 1), in x's dtype.
+
+    Both are in scratch memory. In a window with NaNs, these hold the maximum.
     """
     never = np.nan if is_floating(x.dtype) else 0  # padding never ties
     top, runs = shifts.spread(y_max, "block 0"), shifts.places(x, never)
@@ -57,7 +58,7 @@ def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[Any, Any]
         for run, hit in zip(shifts.places(x), hits, strict=True):  # padding is 0 here
             hit |= (run != run) & lost
         _count(hits, count)
-    count += (count == 0).view(np.uint8)  # of no window; np.maximum(count, 1) is ten times slower
+    count += (count == 0).view(np.uint8)  # at least 1; np.maximum is ten times slower
     ties = scratch_like("axis 2", top.shape, top, x.dtype)
     ties[...] = count
     return hits, ties
@@ -70,15 +71,15 @@ def _count(hits: Any, count: Any) -> None:
 
 
 def _has_nan(count: Any, x: Any) -> bool:
-    """Whether no position of some window equals its maximum, as beside a NaN."""
+    """Whether some window has no position equal to its maximum, because of a NaN."""
     return is_floating(x.dtype) and not count.all()
 
 
 def _kept(x: Any, hits: Any) -> list[Callable[[Any], None]]:
-    """For each position, what writes x where it is hit, else 0: as `keep`, a tenth of the time of
-    copying with where=.
+    """For each position, a function that writes x where it is hit, else 0: like `keep`, in a tenth
+    of the time of copying with where=.
 
-    What is written to may have gaps; what is done in two steps is done in scratch memory first.
+    The output may have gaps: a computation of two steps takes the first in scratch memory.
     """
     whole = WHOLE.get(x.dtype.itemsize)
 
@@ -97,7 +98,7 @@ def _kept(x: Any, hits: Any) -> list[Callable[[Any], None]]:
 
 
 def over_tiles(how: Windows, tiles: Tiles, y: Any, a: Any, x: Any, y_max: Any) -> None:
-    """As by_position, of all positions of a tile at once."""
+    """Like by_position, for all positions of a tile at once."""
     hits = scratch_like("axis 0", x.shape, x, np.bool_)
     over_all = scratch_like("block 0", x.shape, x)
     tiles.cover(over_all, y_max)

@@ -1,7 +1,7 @@
-"""The gradient of max pooling by tiles, of images that lie places first (ops/image_layout.py).
+"""The gradient of max pooling by tiles, of images pixels first (backends/image_layout.py).
 
-The places of a tile are axes of a view there, whose inner runs are long: what is done for one
-place after the other elsewhere is one call for all.
+The positions of a tile are then axes of a view whose inner runs are long. One call handles all
+positions, which other layouts walk one after the other.
 """
 
 from itertools import product
@@ -17,7 +17,7 @@ from ..elementwise.in_place import keep_into
 
 
 def suits(how: Windows, x: Any, a: Any) -> bool:
-    """Whether these windows of x (N, C, *size) are such tiles, and a is of its dtype."""
+    """Whether these windows of x (N, C, *size) are such tiles, and a has x's dtype."""
     return (
         how.tiling
         and x.ndim == len(how.kernel) + 2
@@ -38,7 +38,8 @@ def _windows(x: Any, kernel: tuple) -> Any:
 
 
 def shares(how: Windows, y: Any, a: Any, x: Any, y_max: Any) -> None:
-    """y = every entry of a, in equal shares, at those places of its tile where x is the maximum."""
+    """y = every entry of a, in equal shares, at the positions of its tile where x is the
+    maximum."""
     once = (1,) * len(how.kernel)
     top, a = _windows(y_max, once), _windows(a, once)
     x, y = _windows(x, how.kernel), _windows(y, how.kernel)
@@ -46,7 +47,7 @@ def shares(how: Windows, y: Any, a: Any, x: Any, y_max: Any) -> None:
     np.equal(x, top, out=hits)
     count = scratch.empty("axis 1", top.shape, top, np.uint8)
     _count(hits, how, count)
-    if not count.all():  # beside a NaN
+    if not count.all():  # a window has a NaN
         hits |= (x != x) & (top != top)
         _count(hits, how, count)
         count += (count == 0).view(np.uint8)
@@ -57,7 +58,7 @@ def shares(how: Windows, y: Any, a: Any, x: Any, y_max: Any) -> None:
 
 
 def _count(hits: Any, how: Windows, count: Any) -> None:
-    """How many places of each window are hit."""
+    """The number of positions of each window that are hit."""
     count.fill(0)
     for place in product(*map(range, how.kernel)):
         at = [part for k in place for part in (slice(None), slice(k, k + 1))]

@@ -1,12 +1,12 @@
 """Distances of all pairs of rows without the array of differences.
 
 Between n and m rows of d numbers there are n m d differences, which cost more to write to memory
-than to compute. Here they are made block by block; and Euclidean distances need none of them where
-two products of matrices give the same digits: y² = |a_i|² + |b_j|² − 2 a_i·b_j and, w being g/y,
-ga_i = a_i Σ_j w_ij − Σ_j w_ij b_j, wherever this cancels no digits that y's dtype holds. Numbers of
-up to 32 bits are multiplied in float64, which serves while y² > (|a_i|² + |b_j|²)/10⁶, and float64
-itself while y² > (|a_i|² + |b_j|²)/4. Nearer pairs are computed from their differences, as all are
-for other p.
+than to compute. Here they are computed block by block. Euclidean distances need none of them where
+two matrix products give the same digits: y² = |a_i|² + |b_j|² − 2 a_i·b_j and, with w = g/y,
+ga_i = a_i Σ_j w_ij − Σ_j w_ij b_j. That holds where the subtraction cancels no digits of y's dtype.
+Numbers of up to 32 bits are multiplied in float64, which is enough for
+y² > (|a_i|² + |b_j|²)/10⁶; for float64 numbers it is enough for y² > (|a_i|² + |b_j|²)/4. Nearer
+pairs, and all pairs for other p, are computed from their differences.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from ..reduce.forms import p_norm_dx as by_quotients
 def row_distances(a: Any, b: Any, p: float = 2.0) -> Any:
     a, b = as_floating(a), as_floating(b)
     if "c" in (a.dtype.kind, b.dtype.kind) or a.shape[-1] != b.shape[-1]:
-        return None  # errors of the reference's
+        return None  # the reference raises the error
     pairs = _Pairs.of(a, b, p)
     y = np.empty((*pairs.lead, a.shape[-2], b.shape[-2]), pairs.dtype)
     pairs.fill(pairs.stacked(y))
@@ -51,15 +51,15 @@ def row_distances_gradients(g, a, b, y, p, needs):
 
 
 AT_ONCE = 1 << 16  # numbers of a block, differences or distances: 512 kB of float64
-NEAR = 1 / 8  # of a block's pairs: with more of them too near for products all take differences
-ROWS = 32  # at least, of a product: with fewer BLAS reads b for little work
-SHARES = 8  # sums at most that b's gradient is made of, which threads can work on
+NEAR = 1 / 8  # of a block's pairs: if more are too near for products, all take differences
+ROWS = 32  # at least, of a product: with fewer, BLAS reads b for little work
+SHARES = 8  # at most, partial sums of b's gradient, which threads share
 
 
 def _blocks(s: int, m: int, each: int, least: int = ROWS) -> list[tuple[slice, slice]]:
     """(examples, rows) that cut s × m rows with `each` numbers into blocks of AT_ONCE numbers.
 
-    They depend on the shapes alone, not on threads.
+    They depend only on the shapes, not on threads.
     """
     rows = max(AT_ONCE // max(each, 1), least)
     if m <= rows:
@@ -70,11 +70,11 @@ def _blocks(s: int, m: int, each: int, least: int = ROWS) -> list[tuple[slice, s
 class _Pairs(NamedTuple):
     """All pairs of rows of a (s, m, d) and b (s, n, d), s examples in a stack.
 
-    a, b     the rows in the dtype that they are computed in
+    a, b the rows in the dtype of the computation
     squares  |a_i|² (s, m) and |b_j|² (s, n), for p = 2
-    safe     products serve where y² ≥ safe (|a_i|² + |b_j|²)
-    far      products serve where y² is at least this much, whatever the pair
-    lead     the leading axes that s stands for; dtype: of the distances
+    safe products are exact enough where y² ≥ safe (|a_i|² + |b_j|²)
+    far products are exact enough where y² is at least this, for every pair
+    lead the leading axes joined in s; dtype: of the distances
     """
 
     a: Any
@@ -100,7 +100,7 @@ class _Pairs(NamedTuple):
         with np.errstate(all="ignore"):
             squares = tuple([np.vecdot(x, x) for x in (a, b)])
             most = sum(float(square.max(initial=0)) for square in squares)
-        # where 8 most overflows some y² might: then each pair is looked at
+        # if 8 · most overflows, some y² might too: then each pair is tested
         far = safe * most + np.finfo(wide).tiny if 8 * most < np.inf else np.nan
         return cls(a, b, p, squares, safe, far, lead, dtype)
 
@@ -117,12 +117,12 @@ class _Pairs(NamedTuple):
         self._run(work, _blocks(*y.shape), y)
 
     def pull(self, g: Any, y: Any, needs: list[bool]) -> list:
-        """The gradients of a and b, those that are needed, for a cotangent g of the distances y."""
+        """The gradients of a and b, None if not needed, for a cotangent g of the distances y."""
         (s, m, d), (_, n, _) = self.a.shape, self.b.shape
         blocks = _blocks(s, m, n)
         wide, shares = self.a.dtype, 1
         runs = [(0, [piece]) for piece in blocks]
-        if len(blocks) > s > 0:  # an example has several blocks, whose sums b's gradient adds up
+        if len(blocks) > s > 0:  # b's gradient adds up the blocks of an example
             count = len(blocks) // s
             each = -(-count // SHARES)
             shares = -(-count // each)
@@ -149,13 +149,13 @@ class _Pairs(NamedTuple):
 
     def _run(self, work: Any, pieces: list, y: Any) -> None:
         if y.size:
-            with np.errstate(all="ignore"):  # such pairs are found, and taken from differences
+            with np.errstate(all="ignore"):  # such pairs are found and computed from differences
                 on_threads(work, pieces, y)
 
     # one block
 
     def _part(self, piece: tuple) -> "_Pairs":
-        """Some examples, of each some rows of a."""
+        """Some examples, and some rows of a of each."""
         squares = self.squares and (self.squares[0][piece], self.squares[1][piece[0]])
         return self._replace(a=self.a[piece], b=self.b[piece[0]], squares=squares)
 
@@ -175,7 +175,7 @@ class _Pairs(NamedTuple):
 
     def _pull(self, g: Any, y: Any, ha: Any, hb: Any) -> None:
         """Add to ha and hb, where they are not None."""
-        wide = self.a.dtype  # in it 1/y of a tiny y is a number
+        wide = self.a.dtype  # the dtype where 1/y of a tiny y is finite
         g, y = (c.astype(wide, copy=False) for c in (g, y))
         if self.p == 2:
             near = self._near(np.square(y))
@@ -183,13 +183,14 @@ class _Pairs(NamedTuple):
                 return
         for piece, x in self._from_differences():
             h = _slopes(g[piece], x, y[piece], self.p)
-            if ha is not None:  # as a product: NumPy's sum takes four times as long, or more
+            if ha is not None:  # as a product, which is several times as fast as NumPy's sum
                 ha[piece] += np.matmul(np.ones(h.shape[2], h.dtype), h)
             if hb is not None:
                 hb[piece[0]] -= h.sum(1)
 
     def _pull_by_products(self, g: Any, y: Any, near: Any, ha: Any, hb: Any) -> bool:
-        """Whether the gradients are finite, as ∞ a − ∞ b is not where ∞ (a − b) is."""
+        """Add to ha and hb, if that is finite; whether it is: ∞ a − ∞ b is NaN where ∞ (a − b) is
+        not."""
         w = g / y
         w[np.unravel_index(near, y.shape)] = 0
         sums = w.sum(2), w.sum(1)
@@ -211,13 +212,13 @@ class _Pairs(NamedTuple):
         return True
 
     def _near(self, square: Any) -> Any:
-        """The places in y², flattened, of pairs that are too near for products, or not finite.
+        """The flat indices in y² of pairs that are too near for products, or not finite.
 
         None: there are so many that computing the differences of all pairs is faster.
         """
         if square.min() >= self.far:
             return np.empty(0, np.intp)
-        tiny = np.finfo(square.dtype).tiny  # equal rows are near also at the origin
+        tiny = np.finfo(square.dtype).tiny  # equal rows are near at the origin, too
         a, b = (self.safe * x + tiny for x in self.squares)
         serves = square >= a[:, :, None] + b[:, None, :]
         if np.isnan(self.far):
@@ -226,12 +227,12 @@ class _Pairs(NamedTuple):
         return near if near.size <= NEAR * square.size else None
 
     def _listed(self, near: Any, y: Any) -> Iterator[tuple]:
-        """The near pairs, some at a time: example, row of a, row of b."""
+        """The near pairs, some at a time: (example, row of a, row of b)."""
         for span in spans(near.size, max(1, AT_ONCE // max(1, self.a.shape[-1]))):
             yield np.unravel_index(near[span], y.shape)
 
     def _from_differences(self) -> Iterator[tuple]:
-        """The block in smaller ones: where, and the differences (., ., n, d) there."""
+        """The block in smaller blocks: (its index, its differences (., ., n, d))."""
         s, m, d = self.a.shape
         for piece in _blocks(s, m, self.b.shape[1] * d, least=1):
             yield piece, self.a[piece][:, :, None] - self.b[piece[0]][:, None]
@@ -257,10 +258,10 @@ def _slopes(g: Any, x: Any, y: Any, p: float) -> Any:
     if p != 1:
         h = by_quotients(g, x, y, -1, False, p)
         return p_norm_dx(g, x, y, -1, False, p) if h is None else h
-    h = np.copysign(x.dtype.type(1), x)  # np.sign guesses each one's branch: five times as long
+    h = np.copysign(x.dtype.type(1), x)  # np.sign branches for each element: five times as long
     h *= g[..., None]
     none = ~(np.abs(x) > 0)
-    if none.any():  # 0, or NaN, whose sign is NaN
+    if none.any():  # the slope at 0 is 0, at NaN NaN
         h[none] = x[none]
     return h
 

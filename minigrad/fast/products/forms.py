@@ -1,8 +1,8 @@
-"""The quicker forms of matrix products: how BLAS is called for which shapes.
+"""The faster forms of matrix products: the BLAS call for each shape.
 
-A look-up of variants would be seen in the time of a small product, so these forms stand in the
-place of the references. A replay of a tape has the bits of an eager call, so what a tape follows
-asks for the calls of BLAS that give these.
+A look-up of variants would slow down a small product: these forms replace the references. A replay
+of a tape has the bits of an eager call: a traced product therefore makes the BLAS calls with the
+same bits.
 """
 
 from contextlib import nullcontext
@@ -35,7 +35,7 @@ form = Forms()
 def matmul(a: Any, b: Any) -> Any:
     a_ndim, b_ndim = getattr(a, "ndim", 0), getattr(b, "ndim", 0)
     try:
-        # by far the most frequent: asked first
+        # by far the most frequent case: tested first
         if a_ndim == 2 == b_ndim and a.itemsize != 2 != b.itemsize:
             return _dot(a, b) if type(a) is _ndarray is type(b) else _traced_dot(a, b)
         if not (a_ndim and b_ndim):
@@ -44,23 +44,23 @@ def matmul(a: Any, b: Any) -> Any:
             return _product(as_rows(a), b).reshape((*a.shape[:-1], b.shape[-1]))
         return _product(a, b)
     except ValueError:
-        return op.matmul.reference(a, b)  # whose errors say what does not fit
+        return op.matmul.reference(a, b)  # its error explains the mismatch
 
 
 def _product(a: Any, b: Any) -> Any:
-    """The table's product; of many outer ones NumPy's loop."""
+    """The table's product; NumPy's loop for many outer products."""
     if a.dtype.itemsize != 2 and b.dtype.itemsize != 2:
         return outer_products(a, b) if are_many_outer(a, b) else np.matmul(a, b)
     return product(a, b)
 
 
-LARGE_RESULT = 1 << 16  # elements from which the zeros cost more than a ufunc's way to its loop
+LARGE_RESULT = 1 << 16  # elements; from here on filling zeros costs more than a ufunc's look-up
 
 
 def _dot(a, b):
-    """a b for NumPy's matrices, on one thread of BLAS if they are of middling size.
+    """a b for NumPy matrices, on one thread of BLAS if they are of medium size.
 
-    `dot` fills its result with zeros before BLAS does.
+    `dot` fills its result with zeros before it calls BLAS.
     """
     multiplications = a.size * b.shape[1]
     if multiplications <= blas.FEW:
@@ -75,11 +75,11 @@ def _dot(a, b):
 def _traced_dot(a, b):
     """a b for matrices on a GPU, or for traced arrays (tape_trace.py).
 
-    Of these a middling product is one call of the op, as it writes into place: a replay that made
-    np.matmul of it would round otherwise. So would one of what `_dot` leaves to `dot`, where
-    np.matmul multiplies by itself, not by BLAS: complex numbers where a has one column, and arrays
-    with gaps or reversed. Of others both give the same bits, and np.matmul writes into a buffer of
-    the tape.
+    For traced arrays a product of medium size is one call of the op, which writes in place: a
+    replay by np.matmul would round differently. The same holds for products that `_dot` leaves to
+    `dot`, and that np.matmul computes without BLAS: complex numbers where a has one column, and
+    arrays with gaps or reversed axes. For all other arrays both give the same bits, and np.matmul
+    writes into a buffer of the tape.
     """
     multiplications = a.size * b.shape[1]
     if not isinstance(a, np.ndarray):
@@ -91,13 +91,13 @@ def _traced_dot(a, b):
 
 
 def _differ_by_dot(a, b):
-    """Whether a.dot(b) and np.matmul(a, b) may round apart."""
+    """Whether a.dot(b) and np.matmul(a, b) may round differently."""
     dense = [x.flags.c_contiguous or x.flags.f_contiguous for x in (a, b)]
     return "c" in (a.dtype.kind, b.dtype.kind) or not all(dense)
 
 
 def _middling(a, b):
-    """a b on one thread: in blocks where BLAS has kernels for these, else by one thread of it."""
+    """a b on one thread: in blocks where BLAS has kernels for them, else one product."""
     y = np.empty((len(a), b.shape[1]), a.dtype if a.dtype == b.dtype else np.result_type(a, b))
     blocks = blocks_for(a, b) if a.dtype == b.dtype else None
     if blocks is not None:
@@ -114,26 +114,26 @@ def _are_numpys(a, b):
 
 
 def _outer(a, b):
-    """a bᵀ of two vectors of NumPy's: BLAS would pack them as the matrices of a product first."""
+    """a bᵀ of two NumPy vectors, without BLAS, which would first pack them as matrices."""
     with small_buffer() if len(b) > BUFFER else nullcontext():
         return a[:, None] * b
 
 
 def _times(a, b):
-    """a b for matrices; on NumPy's arrays its own product, except for 16-bit floats.
+    """a b for matrices; for NumPy arrays by `_dot`, except for 16-bit floats.
 
-    `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up the loop
-    for these dtypes.
+    `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up a loop for
+    these dtypes.
     """
     plain = type(a) is _ndarray is type(b) and a.itemsize != 2 != b.itemsize
     return _dot(a, b) if plain else op.matmul(a, b)
 
 
 def _rows_times(x, a):
-    """x a for x (..., n) and a matrix a: one product of matrices, where the rows of x are one."""
+    """x a for x (..., n) and a matrix a: one product where the rows of x form one matrix."""
     if x.ndim == 2:
         return _times(x, a)
-    real = "c" not in (x.dtype.kind, a.dtype.kind)  # BLAS gives NaN for some of their infinities
+    real = "c" not in (x.dtype.kind, a.dtype.kind)  # BLAS gives NaN for some complex infinities
     if x.ndim == 1 and real and x.dtype.itemsize != 2 != a.dtype.itemsize:
         plain = type(x) is np.ndarray is type(a)
         if plain or (_are_numpys(x, a) and _differ_by_dot(x, a)):
@@ -170,15 +170,15 @@ def matmul_db(g, a, b_shape):
 
 # -- linear ----------------------------------------------------------------------------------------
 
-# Multiplications from which BLAS packs its factors, and then the transposed weight slowly.
+# Multiplications from which BLAS packs its factors; it packs a transposed weight slowly.
 LEAST_FEW = 1 << 18
 
 
 def _has_few_rows(x, w):
     """Whether BLAS takes less time for w xᵀ than for x wᵀ.
 
-    OpenBLAS takes up to half the time the other way round, and longer with fewer outputs than rows;
-    in float64 there is little difference.
+    OpenBLAS takes as little as half the time for w xᵀ, but longer if there are fewer outputs than
+    rows. In float64 there is little difference.
     """
     if type(x) is not np.ndarray or type(w) is not np.ndarray:
         return False
@@ -197,7 +197,7 @@ def _of_few_rows(x, w):
 
 @form(op.linear, "by shape", on=ANY)
 def linear(x: Any, w: Any, b: Any = None) -> Any:
-    """The bias is added in place, so that no second array of y's size is made."""
+    """The bias is added in place, which saves a second array of y's size."""
     check_layer(x, w, b)
     if x.size * len(w) >= LEAST_FEW and _has_few_rows(x, w):
         y = _of_few_rows(x, w)
@@ -209,7 +209,7 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
         return (y + b).astype(common_dtype(y, b), copy=False)
     if y.flags.c_contiguous:
         on_each_row(np.add, as_rows(y), b)
-    else:  # as x with its axes in another order gives it: there _rows is a copy
+    else:  # from an x with permuted axes: its rows would be a copy
         np.add(y, b, y)
     return y
 
@@ -226,7 +226,7 @@ def linear_dw(g, x):
 
 @vjp_variant(op.linear, "b", name="rows", always=True)
 def linear_db(g):
-    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, without its questions
+    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # like the op, without its checks
         rows = as_rows(g)
         return sum_of_rows(rows) if folds(rows) else np.add.reduce(rows)
     return op.sum(g, axis=tuple(range(g.ndim - 1)))

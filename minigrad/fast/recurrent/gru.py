@@ -1,4 +1,4 @@
-"""The GRU's gates and sequences in place. A backward makes its factors for many steps at once."""
+"""The GRU's gates and sequences in place. A backward computes factors for many steps at once."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from .steps import (
 
 
 def _parts(z: Any) -> tuple[Any, Any]:
-    """Of z the parts of the first two gates, and the last: views, r's made once for all steps."""
+    """The parts of z: of the first two gates, and of the last. Views; r's serve all steps."""
     parts = by_gate(z, 3)
     return parts[:2], parts[2]
 
@@ -40,7 +40,7 @@ def _step(a: tuple, r: tuple, h: Any, gates: Any, h_after: Any) -> None:
     s, reset, z, n, product = gates[:2], *gates
     np.add(a12, r12, out=s)
     np.negative(s, out=s)
-    np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
+    np.exp(s, out=s)  # where this is ∞ the gate is 0
     s += 1
     np.divide(1, s, out=s)
     product[...] = r3
@@ -53,7 +53,7 @@ def _step(a: tuple, r: tuple, h: Any, gates: Any, h_after: Any) -> None:
 
 
 def _slopes(gates: Any, h: Any, out: Any) -> None:
-    """Fill out (4, steps, …, H): what gh is multiplied by for the parts of gr and the last of ga.
+    """Fill out (4, steps, …, H): the factors of gh in the parts of gr and in the last of ga.
 
     See _pull_step.
     """
@@ -73,7 +73,7 @@ def _slopes(gates: Any, h: Any, out: Any) -> None:
 
 
 def gates_in_place(a: Any, r: Any, h: Any) -> tuple | None:
-    """gru_gates; None where it refuses the shapes."""
+    """gru_gates; None for shapes that it refuses."""
     if h.ndim < 1 or not a.shape == r.shape == (*h.shape[:-1], 3 * h.shape[-1]):
         return None
     dtype, a, r, h = widened(a, r, h)
@@ -135,7 +135,7 @@ def scan_gradients(g, y, w, h, b_shape, live, needs, reverse):
 def _back_through_time(
     ghs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
 ) -> tuple:
-    """(ga, gr, gh) of arrays: what their steps multiply by is made for many steps."""
+    """(ga, gr, gh) of arrays: the factors of many steps are computed at once."""
     shape = before.shape
     gates, before, ghs, live = as_rows(w, (gates, 2), (before, 1), (ghs, 1), (live, 1))
     gr = array_module(w).empty((*before.shape[:-1], 3 * shape[-1]), w.dtype)

@@ -1,4 +1,4 @@
-"""The LSTM's gates and sequences in place. A backward makes its factors for many steps at once."""
+"""The LSTM's gates and sequences in place. A backward computes factors for many steps at once."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ from .steps import (
 
 
 def _parts(z: Any) -> tuple[Any, Any, Any]:
-    """Of z the parts of i and f, of g, and of o: views, made once for all steps."""
+    """The parts of z: of i and f, of g, and of o. Views, which serve all steps."""
     parts = by_gate(z, 4)
     return parts[:2], parts[2], parts[3]
 
@@ -41,7 +41,7 @@ def _step(parts: tuple, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:
     s, i, f, o, g, t = gates[:3], *gates
     np.negative(zif, out=s[:2])
     np.negative(zo, out=o)
-    np.exp(s, out=s)  # where this is ∞ the gate is 0, and no sum would show what it is
+    np.exp(s, out=s)  # where this is ∞ the gate is 0
     s += 1
     np.divide(1, s, out=s)
     np.tanh(zg, out=g)
@@ -53,9 +53,9 @@ def _step(parts: tuple, c: Any, gates: Any, c_after: Any, h_after: Any) -> None:
 
 
 def _slopes(gates: Any, c: Any, out: Any) -> None:
-    """Fill out (5, steps, …, H) with what the cotangents of steps are multiplied by.
+    """Fill out (5, steps, …, H) with the factors of the steps' cotangents.
 
-    The first four, times m, m, m and gh, are gz; the last, times gh, and gc are m. See _pull_step.
+    gz is the first four times m, m, m and gh; m is the last times gh, plus gc. See _pull_step.
     """
     i, f, o, g, t = gates
     for slope, s, factor in ((out[0], i, g), (out[1], f, c), (out[3], o, t)):
@@ -69,7 +69,7 @@ def _slopes(gates: Any, c: Any, out: Any) -> None:
 
 
 def _pull(slopes: Any, f: Any, gh: Any, gc: Any, gz: Any) -> None:
-    """Fill gz (4, …, H), and gc with that of the step before."""
+    """Fill gz (4, …, H), and gc with the cotangent of the step before."""
     m = gh * slopes[4]
     m += gc
     np.multiply(slopes[:3], m, out=gz[:3])
@@ -78,7 +78,7 @@ def _pull(slopes: Any, f: Any, gh: Any, gc: Any, gz: Any) -> None:
 
 
 def gates_in_place(z: Any, c: Any) -> tuple | None:
-    """lstm_gates; None where it refuses the shapes."""
+    """lstm_gates; None for shapes that it refuses."""
     if z.ndim < 1 or z.shape != (*c.shape[:-1], 4 * (c.shape[-1:] or (0,))[0]):
         return None
     dtype, z, c = widened(z, c)
@@ -137,7 +137,7 @@ def scan_gradients(g, y, w, h, c, live, needs, reverse):
 def _back_through_time(
     ghs: Any, gcs: Any, gates: Any, before: Any, w: Any, live: Any, reverse: bool
 ) -> tuple:
-    """(ga, gh, gc) of arrays: what their steps multiply by is made for many steps."""
+    """(ga, gh, gc) of arrays: the factors of many steps are computed at once."""
     xp, shape = array_module(w), before.shape
     gates, before, ghs, gcs, live = as_rows(
         w, (gates, 2), (before, 1), (ghs, 1), (gcs, 1), (live, 1)

@@ -1,4 +1,4 @@
-"""The walks over steps of ops/recurrent, for arrays alone: in place, in few calls a step."""
+"""The walks over steps of ops/recurrent, for arrays only: in place, with few calls a step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,16 +14,16 @@ from ..small_products import multiplier
 
 
 def plain(*arrays: Any) -> bool:
-    """Whether all of them, but for what is None, are arrays: nobody records what is done there."""
+    """Whether all of them, except for None, are arrays: then no operation is recorded."""
     return all(x is None or type(x) is array_module(x).ndarray for x in arrays)
 
 
 class StepsInPlace:
-    """The steps of a sequence in their order: (t, states, gates, after), the last two to be filled.
+    """The steps of a sequence in order: (t, states, gates, after); the caller fills the last two.
 
     a      the input's part of all steps, with one axis of rows where they share a weight
-    r      h wᵀ for the first state h of the present step, which may be written to
-    gates  how many arrays of a state's size a step fills
+    r h wᵀ for the first state h of the present step; the caller may write to it
+    gates the number of arrays of a state's size that a step fills
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class StepsInPlace:
 
     def __iter__(self) -> Iterator[tuple]:
         states, r, gates, lives = self.states, self.r, self.gates, self.lives
-        across = self.w.swapaxes(-1, -2).copy()  # BLAS takes a small one twice as fast as it lies
+        across = self.w.swapaxes(-1, -2).copy()  # BLAS reads a small one twice as fast
         behind = list(zip(*self.found, strict=True))
         with products_alone(states[0], self.w):
             product = product_with(across, states[0])
@@ -53,7 +53,7 @@ class StepsInPlace:
                 states = after
 
     def results(self) -> list:
-        """The states behind each step, and its gates."""
+        """The states after each step, and its gates."""
         hs = [x.reshape((len(x), *self.shape)) for x in self.found]
         return [*hs, self.gates.reshape((*self.gates.shape[:2], *self.shape))]
 
@@ -61,11 +61,11 @@ class StepsInPlace:
 def steps_back_in_place(
     fill: Callable, count: int, gs: Sequence, states: list, live: Any, reverse: bool
 ) -> Iterator[tuple]:
-    """The steps back in time, (t, factors): what is behind t in `states` is to be made what is
-    before it. They have the cotangents of the states, to which gs, those from outside, are added.
+    """The steps back in time, (t, factors).
 
-    The factors of a step are made for many: fill(span, out) fills out (count, steps, …, H) for a
-    slice of time.
+    `states` holds the cotangents of the states after step t; the caller replaces them by those
+    before it. The cotangents from outside, gs, are added here. fill(span, out) computes the factors
+    of many steps at once: it fills out (count, steps, …, H) for a slice of time.
     """
     length, given = len(live), [(k, g) for k, g in enumerate(gs) if g is not None]
     memory = np.empty_like(states[0], shape=(count, several(states[0], length), *states[0].shape))
@@ -88,9 +88,9 @@ def steps_back_in_place(
 
 
 def as_rows(w: Any, *given: tuple) -> list:
-    """Each (x, axes) with x's axes behind the first `axes` and before the last as one.
+    """Each (x, axes) with all of x's axes between the first `axes` and the last joined into one.
 
-    Only where all of them share the weight w; x may be None.
+    Only where all rows share the weight w; x may be None.
     """
     return [
         x
@@ -101,7 +101,7 @@ def as_rows(w: Any, *given: tuple) -> list:
 
 
 def lives_of(live: Any, count: int) -> list:
-    """live in each of the steps; None where all rows take it, as far as the host can see."""
+    """live in each of the steps; None where, as far as the host can see, all rows take the step."""
     if live is None:
         return [None] * count
     if type(live) is not np.ndarray:
@@ -110,14 +110,15 @@ def lives_of(live: Any, count: int) -> list:
     return [None if all_live else x for all_live, x in zip(whole, live, strict=True)]
 
 
-# Elements of the state times steps: as many as the cache holds.
+# Elements of the state times steps: as many as fit in the cache.
 _TOGETHER = 1 << 15
 
 
 def several(state: Any, length: int) -> int:
-    """For how many of the steps numbers are made at once, a few arrays of the state's size each.
+    """The number of steps whose factors are computed at once, a few arrays of the state's size
+    each.
 
-    As many as stay in the cache until they are used.
+    As many as stay in the cache until their use.
     """
     return max(1, min(length, _TOGETHER // max(1, state.size)))
 
@@ -130,8 +131,8 @@ def runs(order: range, count: int) -> list[range]:
 def product_with(w: Any, states: Any) -> Callable:
     """product(x, y): y = x w, for x with as many rows as the states, in each of the steps.
 
-    For one matrix by `dot`, which is not a ufunc and so begins sooner, or in blocks that BLAS takes
-    as they lie. Only where `products_alone` holds.
+    One matrix is multiplied by `dot`, which is not a ufunc and therefore starts sooner, or in
+    blocks that BLAS reads in place. Only inside `products_alone`.
     """
     if w.ndim > 2:
         return lambda x, y: np.matmul(x, w, out=y)
@@ -140,8 +141,8 @@ def product_with(w: Any, states: Any) -> Callable:
 
 
 def products_alone(h: Any, w: Any) -> AbstractContextManager:
-    """BLAS on one thread while the products of a step, of h and w, are of middling size.
+    """BLAS on one thread while the products of a step, of h and w, are of medium size.
 
-    A second thread would gain little and spin behind each of them: see `blas.MIDDLE`.
+    A second thread would gain little, and spin after each of them: see `blas.MIDDLE`.
     """
     return blas.one_thread() if h.size * w.shape[-2] < blas.MIDDLE else nullcontext()

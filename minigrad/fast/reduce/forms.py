@@ -1,7 +1,7 @@
-"""The quicker forms of reductions.
+"""The faster forms of reductions.
 
-NumPy begins its loop anew with each row, and asks around before it sums a small array. A look-up of
-variants would cost small sums a tenth, so these forms stand in the place of the references.
+NumPy starts its loop again for each row, and makes several Python calls before it sums a small
+array. A look-up of variants would cost small sums a tenth: these forms replace the references.
 """
 
 from math import prod
@@ -41,13 +41,13 @@ def sum_of(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
         return y.reshape((1, -1, *(1,) * (x.ndim - 2))) if keepdims else y
     if dtype is None and x.dtype.itemsize != 2:
         y = _sum_of_rows(x, axis, keepdims) if x.size >= FEW else None
-        # np.sum asks around first, then calls this
+        # np.sum calls this after several checks
         return x.sum(axis, None, None, keepdims) if y is None else y
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
 
 
 def _sum_of_rows(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Σ x over all axes but the last, or over the last ones; None where NumPy's own is as good."""
+    """Σ x over all axes except the last, or over the last ones; None where NumPy is as fast."""
     if _of_leading(x, axis) and folds(x):
         y = sum_of_rows(x.reshape((-1, x.shape[-1])))
         return y.reshape((*(1,) * (x.ndim - 1), -1)) if keepdims else y
@@ -58,18 +58,18 @@ def _sum_of_rows(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _of_leading(x: Any, axis: Any) -> bool:
-    """Whether all axes but the last are summed over."""
+    """Whether the sum is over all axes except the last."""
     return axis == 0 if x.ndim == 2 and type(axis) is int else axis == tuple(range(x.ndim - 1))
 
 
 def _of_channels(x: Any, axis: tuple, dtype: Any) -> bool:
-    """Whether images and places of each channel are added up."""
+    """Whether the sum is over the images and pixels of each channel."""
     return axis == (0, *range(2, x.ndim)) and dtype is None and x.dtype.itemsize != 2
 
 
 def _sum_of_channels(x: Any, axes: tuple) -> Any:
-    """Σ of each channel of images x (N, C, *size) -> (C,): quicker along one axis after the other,
-    first those that leave long runs.
+    """Σ of each channel of images x (N, C, *size) -> (C,): faster one axis after the other, first
+    the axes that leave long runs.
     """
     if not turned(x):
         return x.sum(0, keepdims=True).sum(axes)[0]
@@ -87,7 +87,7 @@ def mean_of(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False)
 
 
 def _spread(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
-    """The same as the table's; a small array is filled, a fifth of the time of making a view."""
+    """The same as the table's; a small array is filled, in a fifth of the time of making a view."""
     if type(g) is np.ndarray and prod(shape) <= FEW:
         y = np.empty(shape, g.dtype)
         y[...] = keep_axes(g, shape, axis, keepdims)
@@ -119,7 +119,7 @@ def min_of(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _extremum(function: np.ufunc, reduction: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """The reduction, by the function of two arguments where x has many short rows."""
+    """The reduction, by `function` where x has many short rows."""
     rows = rows_along(x, axis)
     if rows is None:
         return reduction(x, axis=axis, keepdims=keepdims)
@@ -145,7 +145,7 @@ def std_of(
     correction: float | None = None,
 ) -> Any:  # fmt: skip
     lost = spread.degrees_lost("std", ddof, correction)
-    with np.errstate(over="ignore"):  # where it overflows, `settled` does it again
+    with np.errstate(over="ignore"):  # where it overflows, `settled` computes it again
         y = _var_of_rows(x, axis, dtype, lost, keepdims)
     if y is None:
         return op.std.reference(x, axis, dtype, ddof, keepdims, correction)
@@ -153,7 +153,7 @@ def std_of(
 
 
 def _var_of_rows(x: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool) -> Any:
-    """np.var where `axis` makes many rows of x, whose sums are quicker; else None."""
+    """np.var where `axis` makes many rows of x, with faster sums; else None."""
     rows = rows_along(x, axis) if dtype is None else None
     if rows is None or rows.shape[1] <= ddof:
         return None
@@ -174,7 +174,7 @@ def norm_by_blas(x: Any, axis: Any = None, keepdims: bool = False, p: float = 2)
     if not many or (wide := widen(x)).dtype.char not in "fd":
         return op.p_norm.reference(x, axis, keepdims, p)
     axes = axes_of(axis, x.ndim)
-    with np.errstate(over="ignore"):  # done again below
+    with np.errstate(over="ignore"):  # computed again below
         total = sum_of_product(wide, wide, axes)
     if not keepdims:
         total = total.reshape([n for k, n in enumerate(x.shape) if k not in axes])
@@ -185,7 +185,7 @@ def norm_by_blas(x: Any, axis: Any = None, keepdims: bool = False, p: float = 2)
 
 @vjp_variant(op.p_norm, "x", name="quotients")
 def p_norm_dx(g, x, y, axis, keepdims, p):
-    """By one division for each norm, not each element, where the quotients are normal numbers."""
+    """One division for each norm, not for each element, where the quotients are normal numbers."""
     if p == 2 and type(x) is np.ndarray and x.size > FEW:
         g_kept, y_kept = (keep_axes(c, x.shape, axis, keepdims) for c in (g, y))
         w = spread.divided(widen(g_kept), y_kept)

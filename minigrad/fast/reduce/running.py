@@ -1,4 +1,4 @@
-"""The quicker forms of running sums, products and recurrences."""
+"""The faster forms of running sums, products and recurrences."""
 
 from math import isqrt
 from math import prod as size_of
@@ -27,11 +27,11 @@ def cumprod(x: Any, axis: Any = None, dtype: Any = None) -> Any:
     return _in_steps(np.multiply, x, axis) if steps else op.cumprod.reference(x, axis, dtype)
 
 
-RUN = 256  # elements side by side, from which a step is worth its call
+RUN = 256  # elements of a step from which it is worth its call
 
 
 def _goes_by_steps(x: Any, axis: Any) -> bool:
-    """Whether a step for all lines at once is quicker than NumPy, which goes line by line.
+    """Whether a step for all lines at once is faster than NumPy, which goes line by line.
 
     Not along rows, where copies to and from columns take as long as NumPy's way.
     """
@@ -40,12 +40,12 @@ def _goes_by_steps(x: Any, axis: Any) -> bool:
     if not x.size or not x.ndim:
         return False
     axis = axis_of(axis, x.ndim)
-    turned = np.flip(x, axis) if x.strides[axis] < 0 else x  # as a gradient comes
+    turned = np.flip(x, axis) if x.strides[axis] < 0 else x  # a gradient has this order
     return turned.flags.c_contiguous and size_of(x.shape[axis + 1 :]) >= RUN
 
 
 def _in_steps(function: Any, x: Any, axis: Any) -> Any:
-    """y_k = function(y_{k−1}, x_k) along `axis`, y_0 = x_0: the sums that NumPy makes, in order."""
+    """y_k = function(y_{k−1}, x_k) along `axis`, y_0 = x_0: NumPy's sums, in the same order."""
     y = np.empty_like(x)
     rows, results = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
     results[0] = rows[0]
@@ -56,9 +56,9 @@ def _in_steps(function: Any, x: Any, axis: Any) -> Any:
 
 @form(op.linear_recurrence, "pieces", on=ANY)
 def linear_recurrence(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> Any:
-    """Step by step, each for all lines along `axis` at once; where these are few, a line is cut
-    into √n pieces that go side by side. On a GPU, where a step is two kernels, log n steps over the
-    whole array (Hillis and Steele 1986).
+    """Step by step, each for all lines along `axis` at once. If there are few lines, each is cut
+    into √n pieces that run side by side. On a GPU, where a step is two kernels, log n steps over
+    the whole array (Hillis and Steele 1986).
     """
     dtype, a, b = along_first(a, b, axis, reverse)
     plain = type(a) is np.ndarray is type(b)
@@ -66,7 +66,7 @@ def linear_recurrence(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> 
 
 
 def _by_doubling(a: Any, b: Any) -> Any:
-    """At step d each place holds the composition of the d maps that end there."""
+    """At step d each entry holds the composition of the d maps that end there."""
     a, b, d = a.copy(), b.copy(), 1
     while d < len(b):
         b[d:] = b[d:] + a[d:] * b[:-d]
@@ -75,7 +75,7 @@ def _by_doubling(a: Any, b: Any) -> Any:
     return b
 
 
-LINES = 64  # fewer lines than this are cut: a step of so few takes the time of NumPy's call
+LINES = 64  # fewer lines are cut: a step of so few takes only the time of NumPy's call
 
 
 def _by_steps(a: Any, b: Any) -> Any:
@@ -88,21 +88,21 @@ def _by_steps(a: Any, b: Any) -> Any:
     steps = -(-n // pieces)
 
     def side_by_side(x: Any) -> Any:
-        """x (n, …) as (steps, pieces, m), with zeros behind its end."""
+        """x (n, …) as (steps, pieces, m), with zeros after its end."""
         filled = np.zeros((pieces * steps, m), x.dtype)
         filled[:n] = x.reshape((n, m))
         return filled.reshape((pieces, steps, m)).swapaxes(0, 1).copy()
 
     maps, y = side_by_side(a), side_by_side(b)
     _run(maps, y, products=True)
-    last = y[-1].copy()  # what each piece hands to the next, once it has got its own
+    last = y[-1].copy()  # the value that each piece passes to the next
     _run(maps[-1], last)
     y[:, 1:] += maps[:, 1:] * last[:-1]
     return y.swapaxes(0, 1).reshape((pieces * steps, m))[:n].reshape(b.shape)
 
 
 def _run(a: Any, y: Any, products: bool = False) -> None:
-    """y[k] += a[k] y[k − 1] one after the other; and a[k] *= a[k − 1] with `products`."""
+    """y[k] += a[k] y[k − 1], one after the other; and a[k] *= a[k − 1] with `products`."""
     if not len(y):
         return
     term = np.empty_like(y[0])
