@@ -5,6 +5,7 @@ collectives (with their derivatives), batch_norm, buckets, data_parallel, watchd
 checkpoint, zero.
 """
 
+from ..tensor_api.help import missing_names_of as _missing_names_of
 from .batch_norm import SyncBatchNorm
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collectives import (
@@ -30,3 +31,5 @@ __all__ = [
     "event_log", "init", "is_initialized", "load_checkpoint", "rank", "receive", "reduce_scatter",
     "save_checkpoint", "seed", "send", "size", "world",
 ]  # fmt: skip
+
+__getattr__ = _missing_names_of(__name__)
