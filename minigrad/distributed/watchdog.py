@@ -43,7 +43,7 @@ class Watchdog:
         self.world = world
         self.verdict = ""
         self._comm = comm.Dup() if comm is not None else None
-        self._phase = "after init"
+        self._phase = "what follows init()"
         self._waits: tuple[str, float] | None = None
         self._raised = ""
         self._left = False

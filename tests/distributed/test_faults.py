@@ -27,7 +27,7 @@ def failed(job, *args):
 @pytest.mark.parametrize(
     "phase, where",
     [
-        ("start", "in after init"),
+        ("start", "in what follows init()"),
         ("forward", "in forward"),
         ("backward", "in backward"),
         ("optimizer", "in what follows the backward"),
