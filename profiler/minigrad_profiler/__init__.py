@@ -1,7 +1,7 @@
-"""minigrad-profile: records any script's ops into an event log, and shows what is in one.
+"""minigrad-profile records the ops of any script into an event log, and shows such logs.
 
-run (script -> event log) and view (event log -> tables by op, shape, line, scope, thread) are the
-commands of cli; the log's format and its conversions are minigrad.instrument's.
+The commands live in cli: run (script -> event log), view (event log -> tables) and others. The
+format of the log and its conversions live in minigrad.instrument.
 """
 
 from .compare import Comparison, compare

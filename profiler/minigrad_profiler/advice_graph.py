@@ -9,12 +9,12 @@ from .names import often, place_of
 from .outside import Outside
 from .report_log import NO_LINE, Measured
 
-_KEPT = 0.65  # of the run: what a graph that is kept is held to cost, in memory, for the order
+_KEPT = 0.65  # of the run: assumed cost of a kept graph, in memory, to rank findings
 _RETAINED = 0.6
 
 
 def graph_findings(measured: Measured, beside: Outside) -> list[Finding]:
-    """What the life of graphs tells."""
+    """All findings about the life of graphs."""
     used = _Used(measured)
     return [
         *_kept(measured, used),
@@ -24,7 +24,7 @@ def graph_findings(measured: Measured, beside: Outside) -> list[Finding]:
 
 
 class _Used:
-    """Which recorded calls a backward has come to: how often, and when last."""
+    """Which recorded calls a backward has reached: how often, and when last."""
 
     def __init__(self, measured: Measured) -> None:
         self.times: dict[int, int] = {}
@@ -43,7 +43,7 @@ class _Used:
 
 
 def _kept(measured: Measured, used: _Used) -> list[Finding]:
-    """Graphs that outlived their steps; not those that a later backward came to after all."""
+    """Graphs that outlived their steps, except those that a later backward reached."""
     found: dict[tuple[str, str], Finding] = {}
     for kept in measured.kept:
         later = [n for n in range(kept.first, kept.last + 1) if used.last.get(n, 0) > kept.t]
@@ -53,8 +53,8 @@ def _kept(measured: Measured, used: _Used) -> list[Finding]:
         who = f"the variable {kept.holder} keeps" if kept.holder else "something keeps"
         saved = f" and {size(kept.bytes)} saved for a backward" if kept.bytes else ""
         evidence = (
-            f"{who} results with their graphs: {counted(kept.nodes, 'node')}{saved} of steps that "
-            f"were over lived on, made at {short(made)}"
+            f"{who} results with their graphs: {counted(kept.nodes, 'node')}{saved} of "
+            f"finished steps stay alive, made at {short(made)}"
         )
         text = (
             "keep loss.item(), or x.detach(), instead of the tensor; update parameters and "
@@ -66,7 +66,7 @@ def _kept(measured: Measured, used: _Used) -> list[Finding]:
 
 
 def _retained(measured: Measured, used: _Used) -> list[Finding]:
-    """Backwards that kept their graph though no other came to it."""
+    """Backwards that kept their graph although no other backward reached it."""
     places: dict[str, int] = {}
     if any(count > 1 for count in used.times.values()):
         again = {seq for seq, count in used.times.items() if count > 1}
@@ -79,8 +79,8 @@ def _retained(measured: Measured, used: _Used) -> list[Finding]:
     found = []
     for place, count in places.items():
         evidence = (
-            f"{often(count)} a backward kept what its graph had saved, and no other backward "
-            "came to it: the memory of a step stays until the next one has replaced it"
+            f"{often(count)} a backward kept the saved arrays of its graph, and no other backward "
+            "used them: they stay in memory until the next step replaces them"
         )
         text = "leave out retain_graph=True (and create_graph=True): one backward needs neither"
         title = "the graph is retained after its backward, for nobody"
@@ -89,7 +89,7 @@ def _retained(measured: Measured, used: _Used) -> list[Finding]:
 
 
 def _in_vain(measured: Measured, used: _Used, beside: Outside) -> list[Finding]:
-    """Forward calls that were recorded though no backward ever came to them: an evaluation."""
+    """Recorded forward calls that no backward ever reached: an evaluation."""
     spent = calls = 0
     every: dict[str, int] = {}  # line -> time of such calls
     vain: list[tuple[int, int]] = []
@@ -114,8 +114,8 @@ def _in_vain(measured: Measured, used: _Used, beside: Outside) -> list[Finding]:
         return []
     place = _caller(measured, vain, useful) or max(every, key=lambda line: every[line])
     evidence = (
-        f"{counted(calls, 'forward call')} of {duration(spent)} recorded their nodes, and what a "
-        "backward would need, though none came to them"
+        f"{counted(calls, 'forward call')} of {duration(spent)} recorded their nodes, and saved "
+        "arrays for a backward, but no backward reached them"
     )
     if place not in every:
         busiest = max(every, key=lambda line: every[line])
@@ -129,7 +129,8 @@ def _in_vain(measured: Measured, used: _Used, beside: Outside) -> list[Finding]:
 def _caller(
     measured: Measured, vain: list[tuple[int, int]], useful: list[tuple[int, int]]
 ) -> str | None:
-    """The innermost line that leads to these calls and to no useful one; None if none was seen."""
+    """The innermost line that leads to these calls and to no useful one; None if no sample shows
+    one."""
     told = [s for s in measured.samples if s.doing == "op"]
     good = {place_of(site) for s in told if _within(s, useful) for site in s.stack}
     counts: dict[str, int] = {}

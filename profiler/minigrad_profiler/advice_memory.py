@@ -1,4 +1,4 @@
-"""Findings about memory: what waits for the backward, what nobody reads, what grows."""
+"""Findings about memory: it waits for the backward, nobody reads it, or it grows."""
 
 from minigrad.instrument.table import counted, duration, size
 
@@ -6,13 +6,13 @@ from .finding import Finding, short
 from .names import often
 from .report_memory import Memory
 
-_OF_PEAK = 0.1  # of the run: what the whole peak is held to cost, for the order of findings
-_LEAK = 0.6  # what memory that grows is
-_LEAST_BYTES = 1 << 16  # less memory than that is nobody's question
+_OF_PEAK = 0.1  # of the run: assumed cost of the whole peak, to rank findings
+_LEAK = 0.6  # the most that growing memory weighs, by the same measure
+_LEAST_BYTES = 1 << 16  # less memory than that is no finding
 
 
 def memory_findings(memory: Memory) -> list[Finding]:
-    """Of each kind the weightiest come first."""
+    """All findings about memory; of each kind the weightiest come first."""
     return [*_hogs(memory), *_needless(memory), *_unread(memory), *_growing(memory)]
 
 
@@ -46,7 +46,7 @@ def _needless(memory: Memory) -> list[Finding]:
         end = owner.released_ns
         freed = "never freed" if end is None else f"freed at {duration(end)}"
         if owner.released_ns is not None and owner.released_ns - memory.story.peak_ns < 1_000_000:
-            continue  # on its way out
+            continue  # released right after the peak
         evidence = (
             f"{size(owner.needless)} of {owner.op} at the peak were last read at "
             f"{duration(owner.earliest_ns)} and {freed}"
@@ -86,7 +86,7 @@ def _growing(memory: Memory) -> list[Finding]:
         return []
     evidence = (
         f"after {growth.steps:,} optimizer steps {size(growth.after)} were alive, "
-        f"{size(growth.before)} after the first; most of what stayed was made by {growth.op}"
+        f"{size(growth.before)} after the first; {growth.op} made most of the growth"
     )
     text = "something keeps old results: append loss.item() to lists, not the loss with its graph"
     grown = (growth.after - growth.before) / max(1, memory.story.peak)
@@ -95,5 +95,6 @@ def _growing(memory: Memory) -> list[Finding]:
 
 
 def _part(nbytes: int, memory: Memory) -> float:
-    """Bytes as a part of the run: waiting memory costs no time, so it comes behind what does."""
+    """Bytes as a part of the run: waiting memory costs no time, so it ranks behind findings that
+    do."""
     return _OF_PEAK * nbytes / max(1, memory.story.peak)

@@ -1,4 +1,4 @@
-"""Findings about NumPy beside the tensors: float64 that comes in, tensors that leave and return."""
+"""Findings about NumPy and tensors: float64 that comes in, tensors that leave and return."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,12 +17,12 @@ _MOST_GAP = 16  # ops between leaving and returning: with more, it is hardly the
 
 
 def numpy_findings(measured: Measured, beside: Outside) -> list[Finding]:
-    """Of each kind the weightiest come first."""
+    """All findings about NumPy; of each kind the weightiest come first."""
     return [*_promotions(measured, beside), *_round_trips(measured, beside)]
 
 
 def _promotions(measured: Measured, beside: Outside) -> list[Finding]:
-    """The lines at which float64 came in; those that inherit it stand in the evidence."""
+    """The lines at which float64 came in; the evidence names the lines that inherit it."""
     made: dict[str, dict[str, int]] = {}  # line that made it -> where it came in: calls
     ops: dict[str, dict[str, int]] = {}
     nbytes: dict[str, int] = {}
@@ -39,7 +39,7 @@ def _promotions(measured: Measured, beside: Outside) -> list[Finding]:
             at[call.op] = at.get(call.op, 0) + sums.calls
             nbytes[call.place] = nbytes.get(call.place, 0) + sums.calls * call.bytes
     sources: dict[str, list[str]] = {}
-    for place, came in made.items():  # of the first step it may not be known: the most calls say it
+    for place, came in made.items():  # the first step may lack its source: take the most frequent
         sources.setdefault(max(came, key=lambda source: came[source]), []).append(place)
     every = sum(nbytes.values())
     found = []
@@ -73,7 +73,7 @@ def _sums(counts: Iterator[dict[str, int]]) -> dict[str, int]:
 
 
 def _round_trips(measured: Measured, beside: Outside) -> list[Finding]:
-    """Tensors that leave for NumPy in the middle of a step, and come back a moment later."""
+    """Tensors that leave for NumPy in the middle of a step and come back a moment later."""
     trips: dict[tuple[str, str], list[int]] = {}
     for left, back in _pairs(measured):
         entry = trips.setdefault((place_of(left.site), place_of(back.site)), [0, 0])

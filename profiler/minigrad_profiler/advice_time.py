@@ -11,18 +11,18 @@ from .outside import Outside, Spot
 from .report_log import NO_LINE, Measured
 from .report_tables import Line
 
-_TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
+_TINY_NS = 100_000  # below, calling an op dominates its time, even on a slow and busy machine
 _MANY = 0.1  # of all calls
-_LOOP = 16  # calls on a line for each backward: from this many on, they come from a loop
+_LOOP = 16  # calls on a line for each backward: so many or more come from a loop
 _SAME = 8  # calls of one of its ops
-NOTED = 0.03  # of the run: what takes less is no fault worth the name
+NOTED = 0.03  # of the run: a smaller part is no fault
 _JOINING = ("concatenate_arrays", "stack_arrays")
-_GROWN = 8  # lengths that a join has made, and a later one takes: from this many on, it is a loop
+_GROWN = 8  # joined lengths that a later join takes: so many or more come from a loop
 _TRANSFERS = ("device_copy",)
 
 
 def time_findings(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
-    """Findings from the times of ops, and of what happened between them."""
+    """Findings from the times of ops, and from the time between them."""
     pieces = _pieces(measured, lines, beside)
     growing = {finding.place: finding.weight for finding in pieces if finding.fault}
     found = [*_slowest(measured, lines, beside), *_tiny(measured, lines, beside, growing)]
@@ -31,7 +31,7 @@ def time_findings(measured: Measured, lines: list[Line], beside: Outside) -> lis
 
 
 def _time_of(line: Line) -> int:
-    """Of the ops on a line, without the engine."""
+    """The time of the ops on a line, without the engine."""
     return sum(line.points[phase].self_ns for phase in line.points)
 
 
@@ -81,14 +81,14 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
     return op, sum(shapes.values()), max(shapes.values(), default=0)
 
 
-_SHORTEST = 20_000_000  # ns of a run: in less, nobody has looked often enough
+_SHORTEST = 20_000_000  # ns of a run: a shorter one has too few samples
 
 
 def _faster(bound: str, op: str, each: float, steps: bool, same: int) -> str:
     if each >= 4 and same >= 4:
         return (
             f"{op} runs {each:,.0f} times {'a step ' * steps}here, most on the same shapes: "
-            "compute what does not change once, regroup the products, or do all in one batched call"
+            "compute constant parts once, regroup the products, or use one batched call"
         )
     if bound == "compute":
         return "the machine is busy computing: fewer operations or a narrower dtype help"
@@ -97,9 +97,9 @@ def _faster(bound: str, op: str, each: float, steps: bool, same: int) -> str:
     if bound == "overhead":
         return "calling the ops takes longer than their work: larger arrays in fewer calls help"
     return (
-        "it is far from what this machine can do, and not for its many calls: other programs "
-        "or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), memory read in another "
-        "order than it lies, or a first call that imports or compiles something"
+        "it is far below this machine's peaks, and not because of many calls. Look for other "
+        "programs or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), strided reads, "
+        "or a first call that imports or compiles something"
     )
 
 
@@ -108,7 +108,8 @@ def _tiny(
 ) -> list[Finding]:
     """Functions with lines of many calls that hardly do anything.
 
-    Where one of their lines makes an array grow, that is the fault; the loop comes behind it.
+    Where one of their lines makes an array grow, that line is the fault, and the loop ranks behind
+    it.
     """
     every, rounds = sum(line.calls for line in lines), max(1, _passes(measured))
     repeats = _repeats(measured)
@@ -152,7 +153,7 @@ def _tiny(
 
 
 def _repeats(measured: Measured) -> dict[str, int]:
-    """The forward calls of each line, of the op with most of them."""
+    """For each line, the forward calls of its most frequent op."""
     calls: dict[str, dict[str, int]] = {}
     for call, sums in measured.by_key():
         if call.kind == "forward":
@@ -172,7 +173,8 @@ def _with_surroundings(
 
 @dataclass(slots=True)
 class _Joins:
-    """Of a line: calls forward, and in all; bytes that they made; elements made, and joined."""
+    """Sums over the joins of a line: calls forward, and in all; bytes they made; elements made, and
+    joined."""
 
     forward: int = 0
     calls: int = 0
@@ -183,7 +185,7 @@ class _Joins:
 
 
 def _pieces(measured: Measured, lines: list[Line], beside: Outside) -> list[Finding]:
-    """Lines that make an array longer piece by piece, which copies all of it each time."""
+    """Lines that make an array longer piece by piece: each join copies all of it."""
     every = max(1, sum(line.calls for line in lines))
     places: dict[str, _Joins] = {}
     for call, sums in measured.by_key():
@@ -203,7 +205,7 @@ def _pieces(measured: Measured, lines: list[Line], beside: Outside) -> list[Find
             of_calls = joins.calls / every
             part = _with_surroundings(measured, beside, joins.spent, [place], of_calls)
             evidence = (
-                f"{joins.forward:,} joins, most of them of what such a join had made, copied "
+                f"{joins.forward:,} joins, most of them of earlier joins' results, copied "
                 f"{size(joins.bytes)}; with the backward they took {duration(joins.spent)}"
             )
             text = "keep the pieces in a list, and join them once after the loop"
@@ -213,7 +215,7 @@ def _pieces(measured: Measured, lines: list[Line], beside: Outside) -> list[Find
 
 
 def _elements(shapes: str) -> list[int]:
-    """How many elements arrays have: [6, 4] of "(2,3) (4,)"."""
+    """The number of elements of each array: [6, 4] for "(2,3) (4,)"."""
     return [math.prod(map(int, re.findall(r"\d+", shape))) for shape in shapes.split()]
 
 
@@ -236,7 +238,7 @@ def _transfers(measured: Measured) -> list[Finding]:
 
 
 def _outside(beside: Outside) -> list[Finding]:
-    """What the main thread did between its ops, by line."""
+    """The main thread's work between its ops, by line."""
     if beside.run < _SHORTEST:
         return []
     found = []
@@ -250,13 +252,13 @@ def _outside(beside: Outside) -> list[Finding]:
 
 def _in_python(spot: Spot, part: float) -> Finding:
     via = f", most of it in {spot.via}" if spot.via else ""
-    evidence = f"{duration(spot.ns)} in {spot.function} and what it calls, outside of ops{via}"
+    evidence = f"{duration(spot.ns)} in {spot.function} and its callees, outside of ops{via}"
     text = (
-        "Python works through values one at a time: do it once before the loop, for whole arrays, "
-        "or in a DataLoader's workers, while the ops run"
+        "Python works through values one at a time: do it once before the loop, on whole arrays, "
+        "or in a DataLoader's workers"
     )
     title = f"{part:.0%} of the run is Python outside of ops"
-    if spot.engine:  # a cause, such as a loop or a growing array, may be known; it comes first
+    if spot.engine:  # a known cause, such as a loop or a growing array, ranks first
         text = "the engine's work around small ops: larger arrays in fewer calls need less of it"
         part = min(part, FAULT)
     return Finding("python", title, spot.place, evidence, text, part)
@@ -284,8 +286,8 @@ def _imports(spot: Spot, part: float) -> Finding:
     what = spot.via or "a module"
     evidence = f"importing {what} took {duration(spot.ns)} in {spot.function}"
     if spot.in_ops > spot.ns / 2:
-        evidence += ", in the middle of an op, whose time holds it"
-    text = "import it at the top of the program, before what is measured"
+        evidence += ", in the middle of an op, whose time includes it"
+    text = "import it at the top of the program, before the measured part"
     title = f"{part:.0%} of the run imports {what}"
     if spot.top:
         return Finding("import", title, spot.place, evidence, "it is loaded once", part / 4)
@@ -296,10 +298,7 @@ def _recording(beside: Outside) -> list[Finding]:
     part = beside.recording / beside.run
     if part <= 0.1 or beside.recording <= 1_000_000:
         return []
-    evidence = (
-        f"about {duration(beside.recording)} of {duration(beside.run)}; it stands in a row of its "
-        "own"
-    )
+    evidence = f"about {duration(beside.recording)} of {duration(beside.run)}; it has its own row"
     text = "record without memory, or with --min-us, for times that it disturbs less"
     title = f"recording took {part:.1%} of the time"
     return [Finding("recording", title, "", evidence, text, part / 4)]

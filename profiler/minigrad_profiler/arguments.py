@@ -1,4 +1,4 @@
-"""What the commands' arguments may be."""
+"""Types and checks of the commands' arguments."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ def columns_wide(text: str) -> int:
 
 
 def microseconds(text: str) -> float:
-    """A time that a clock can tell."""
+    """A time that a clock can measure."""
     value = _number(text, float)
     if not 0 <= value < 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds")
@@ -40,7 +40,7 @@ def percent(text: str) -> float:
 
 
 def _number(text: str, kind: Callable[[str], float]) -> Any:
-    """The number; −1, which none of these arguments may be, for a text that is none."""
+    """The number; −1, which all of these arguments exclude, if the text is no number."""
     try:
         return kind(text)
     except ValueError:
@@ -48,7 +48,7 @@ def _number(text: str, kind: Callable[[str], float]) -> Any:
 
 
 def a_script(path: str) -> None:
-    """ValueError for what is no program to run: no file, or the log of a run."""
+    """ValueError for a path that is no program to run: no file, or the log of a run."""
     if not os.path.isfile(path):
         raise ValueError(f"{path}: there is no such file to run")
     if path.endswith(".jsonl"):
@@ -56,19 +56,19 @@ def a_script(path: str) -> None:
 
 
 def not_over(out: str | None, *sources: str) -> None:
-    """ValueError where a result would replace its source or another, whatever name leads there."""
+    """ValueError where a result would replace its source or another result, under any name."""
     for source in sources if out else ():
         if os.path.realpath(out or "") == os.path.realpath(source):
             raise ValueError(f"{out}: would replace {source} itself; name another file")
 
 
 def in_a_folder(out: str | None) -> None:
-    """ValueError where a result has no folder to lie in, before a long run is made for it."""
+    """ValueError where the folder of a result does not exist: checked before a long run."""
     if out and not os.path.isdir(os.path.dirname(os.path.abspath(out))):
         raise ValueError(f"{out}: there is no such folder to write it into")
 
 
 def read_again(log: str, why: str) -> None:
-    """ValueError where a log is to be read more than once and comes through a pipe."""
+    """ValueError where a command reads a log more than once and the log comes through a pipe."""
     if os.path.exists(log) and stat.S_ISFIFO(os.stat(log).st_mode):
         raise ValueError(f"{log}: a pipe can be read only once, and {why}; keep the log in a file")

@@ -1,4 +1,4 @@
-"""What it costs to call an op, whatever its work: its time on arrays of two elements an axis."""
+"""The cost of calling an op without its work: its time on arrays of two elements an axis."""
 
 import functools
 import threading
@@ -14,13 +14,13 @@ from minigrad.engine.registry import op as ops
 _REPEATS = 20
 _SHAPES = ((2, 2), (1, 1, 2, 2), (1, 2, 2), (2,))  # tried in turn
 _PHASES = ("forward", "backward")
-_COMPOSITE = "softmax"  # stands for ops that take other arguments: it is made of several calls
+_COMPOSITE = "softmax"  # stands for ops that take other arguments: it makes several calls
 
 
 def calling(name: str, phase: str) -> float:
     """Nanoseconds of the fastest call of an op, as an event log has them; phase: of which rule.
 
-    For an op that is not to be had with such arrays alone: those of softmax, at the most.
+    An op that takes other arguments than such arrays gets the cost of softmax, the most it can be.
     """
     found = _measured(name)
     return found[phase] if phase in found else _measured(_COMPOSITE)[phase]
@@ -34,7 +34,7 @@ def _measured(name: str) -> dict[str, float]:
     for shape in _SHAPES:
         try:
             return _least(entry, shape)
-        except Exception:  # another shape may do, or none
+        except Exception:  # another shape may work, or none
             continue
     return {}
 

@@ -1,8 +1,8 @@
 """The command `minigrad-profile`.
 
-Exit codes: 0 done; 1 `diff --fail-over` found something slower; 2 nothing was done, with one line
-on stderr that says why; 130 interrupted. `run` leaves the script's own exit code, exceptions and
-signals as they are.
+Exit codes: 0 done; 1 `diff --fail-over` found a row that became slower; 2 nothing done, one line on
+stderr says why; 130 interrupted. `run` leaves the script's own exit code, exceptions and signals as
+they are.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _EXAMPLES = """examples (LOG is minigrad-profile.jsonl, which `run` writes):
   minigrad-profile run train.py --epochs 1   record into LOG
   minigrad-profile run --html report.html train.py
                                              all in one page for a browser
-  minigrad-profile advice LOG                what stands out, with its line
+  minigrad-profile advice LOG                the findings, each with its line
   minigrad-profile view LOG --by line        where the time goes
   minigrad-profile run --memory train.py; minigrad-profile memory LOG
                                              where the bytes go
@@ -50,13 +50,14 @@ _EXAMPLES = """examples (LOG is minigrad-profile.jsonl, which `run` writes):
 
 
 def _write(name: str, log: str, out: str) -> str | None:
-    """Convert a log; says where it was cut off, if it was."""
+    """Convert a log; if it was cut off, return where."""
     write: Any = memory.write_bytes if name == "bytes" else writer(name)
     return write(log, out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (default: those of the process); the exit code."""
+    """Run the command with these arguments (default: those of the process) and return the exit
+    code."""
     require_stderr()
     first = next(iter(sys.argv[1:] if argv is None else argv), "")
     meant = {".py": "run", ".jsonl": "view"}.get(os.path.splitext(first)[1])
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:  # argparse: 0 after --help, 2 after a wrong call
         return leaving.code if isinstance(leaving.code, int) else 2
     if options.command is _run:
-        return _run(options)  # what the script raises passes through
+        return _run(options)  # exceptions of the script pass through
     try:
         require_stdout()
         code = options.command(options)
@@ -75,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (FormatError, ValueError) as error:
         return _refuse(str(error))
-    except RecursionError:  # of a field of the log that no writer nests
-        return _refuse("what the log holds is nested too deeply")
+    except RecursionError:  # from a field of the log that no writer nests
+        return _refuse("a field of the log is nested too deeply")
     except BrokenPipeError:
         return reader_left()
     except OSError as error:
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _commands() -> dict[str, tuple[Callable, Callable, str, str]]:
-    """{command: (what it does, what adds its arguments, a line of --help, its own --help)}."""
+    """{command: (its function, the adder of its arguments, a line of --help, its own --help)}."""
     return {
         "run": (
             _run,
@@ -132,23 +133,23 @@ def _commands() -> dict[str, tuple[Callable, Callable, str, str]]:
             _memory,
             parsers.add_memory,
             "who was alive at the peak, and why",
-            "Show which arrays were alive at the peak: the line that made each, what it is for, "
-            "and since when it waited for the backward. The log must be one of `run "
+            "Show which arrays were alive at the peak: the line that made each, its purpose, "
+            "and since when it waited for the backward. The log must come from `run "
             "--memory`.",
         ),
         "roofline": (
             _roofline,
             parsers.add_roofline,
-            "what each op reached of this machine",
-            "Compare each op's speed with what this machine can do at most (operations a second, "
-            "bytes a second), which is measured when the command runs.",
+            "each op's speed against this machine's peaks",
+            "Compare each op's speed with the peaks of this machine (operations a second, "
+            "bytes a second), which the command measures first.",
         ),
         "diff": (
             _diff,
             parsers.add_diff,
-            "what changed between two programs, beyond noise",
-            "Show what became faster or slower from A to B, by more than the noise between runs: "
-            "of two programs, which are run in turns (--runs 5), or of the logs of several runs.",
+            "changes between two programs, beyond noise",
+            "Show which rows became faster or slower from A to B, by more than the noise between "
+            "runs. A and B are two programs, run in turns (--runs 5), or logs of several runs.",
         ),
         "export": (
             _export,
@@ -166,22 +167,22 @@ def _commands() -> dict[str, tuple[Callable, Callable, str, str]]:
             report_cli.report,
             parsers.add_report,
             "everything in one HTML file, for a browser",
-            "Write one HTML page that needs no network: what stands out, tables, timeline, flame "
+            "Write one HTML page that needs no network: findings, tables, timeline, flame "
             "graph, memory, roofline, source.",
         ),
         "advice": (
             report_cli.advice,
             parsers.add_advice,
-            "what stands out in a log, with its line",
-            "Tell what stands out in a log (a slow line, a memory hog, float64 made by accident, "
-            "many tiny ops, an unused gradient), with its line and what to do.",
+            "the findings in a log, each with its line",
+            "List the findings in a log, each with its line and a remedy. Examples are a slow "
+            "line, a memory hog, float64 made by accident, many tiny ops, an unused gradient.",
         ),
         "compare": (
             compare_cli.compare,
             parsers.add_compare,
             "one backward of a script by every engine",
-            "Run a script up to one of its backwards and run that one with every engine in turn: "
-            "whether the gradients are the same bits, times, bounds, who ran what when.",
+            "Run a script up to one of its backwards and run that one with every engine in turn. "
+            "Print whether the gradients have the same bits, times, bounds, and a Gantt chart.",
         ),
     }
 
@@ -202,7 +203,7 @@ def _merge(options: argparse.Namespace) -> int:
     return 0
 
 
-# Options that few scripts have of their own: behind the script they are its, and do nothing here.
+# Options that few scripts have: after the script they go to it, and have no effect here.
 _MISPLACED = {"--html", "--memory", "--stack", "--live", "--sync", "--min-us", "--max-events"}
 
 
@@ -214,7 +215,7 @@ def _run(options: argparse.Namespace) -> int:
         not_over(options.html, options.script, options.out)
         in_a_folder(options.html)
         if options.live:
-            require_rich()  # before a new log takes the place of an old one
+            require_rich()  # before a new log replaces an old one
         import_optional()
     except (ValueError, NoTerminal) as error:
         return _refuse(str(error))
@@ -225,7 +226,7 @@ def _run(options: argparse.Namespace) -> int:
     out, html = os.path.abspath(options.out), options.html and os.path.abspath(options.html)
 
     def finished(place: str, events: int, dropped: int, failed: bool) -> None:
-        """`place`: where the log is; the script may have gone to another folder."""
+        """`place`: where the log is; the script may have changed the folder."""
         made = log if place == aim else place
         if html:
             with _complaining(options.html):
@@ -267,7 +268,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _needs_memory(options: argparse.Namespace) -> bool:
-    """Whether the log is to hold which arrays live: asked for, or read by what is made of it."""
+    """Whether the log records the lives of arrays: on request, or for an output that needs them."""
     return options.memory or bool(options.html) or options.format in ("bytes", "html")
 
 
@@ -283,7 +284,7 @@ def _complaining(wanted: str) -> Iterator[None]:
     """Say in one line why a file was not written after the script."""
     try:
         yield
-    except KeyboardInterrupt:  # the script has ended, and with it the one to pass it on to
+    except KeyboardInterrupt:  # the script, which would handle it, has ended
         remark(f"interrupted, {wanted} was not written")
     except OSError as error:
         remark(_reason(error))
@@ -339,7 +340,7 @@ def _diff(options: argparse.Namespace) -> int:
         return 0
     total = result.total
     for log, calls in ((options.before, total.calls_before), (options.after, total.calls_after)):
-        if not calls:  # a program that has recorded nothing is not as quick as it was
+        if not calls:  # an empty log does not mean that the program is as fast as before
             return _refuse(f"{log}: no events, so --fail-over has nothing to compare")
     if not result.firm:
         return _refuse(

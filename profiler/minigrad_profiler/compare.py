@@ -4,9 +4,9 @@
     print(compare(loss))                  # the graph is kept: loss.backward() still works
     compare(loss).save("compare.html")
 
-All engines run with BLAS at one thread, where their gradients must agree bit for bit; the serial
-engine runs once more with BLAS as it is outside, the other honest baseline. On a GPU each time ends
-when the device is done, and the bars are what its streams did: a lane for each.
+All engines run with BLAS at one thread, where their gradients must agree bit for bit. The serial
+engine also runs with the caller's threads of BLAS, the other honest baseline. On a GPU a time ends
+when the device has finished, and the bars show its streams, a lane for each.
 """
 
 import statistics
@@ -28,16 +28,16 @@ from . import compare_words
 from .compare_model import Model
 from .compare_runs import Run, as_it_was, model_of, recorded_run, split, wait_for
 
-_SPINNING = 0.05  # s: threads of OpenBLAS look for work about half as long after a product
+_SPINNING = 0.05  # s: threads of OpenBLAS spin for about half as long after a product
 
 
 @dataclass(slots=True)
 class Times:
-    """How long one way took, over the repeats, in milliseconds.
+    """The times of one way, over the repeats, in milliseconds.
 
     seen     the single times
-    queued   of each, how long the calling thread had no processor, where the system counts that
-    workers  of the parallel engine; 0: another
+    queued   of each, how long the calling thread had no processor, if the system counts that
+    workers  of the parallel engine; 0: another engine
     """
 
     name: str
@@ -62,7 +62,7 @@ class Times:
 
 @dataclass(slots=True)
 class Comparison:
-    """What compare found. `ways` in the order measured, `runs` the recorded ones."""
+    """The result of compare: `ways` in the order measured, `runs` the recorded ones."""
 
     ways: list[Times]
     runs: list[Run]
@@ -78,13 +78,13 @@ class Comparison:
         return next(way for way in self.ways if way.name == name)
 
     def allowed(self, workers: int) -> float:
-        """How many times as fast as one worker the graph lets several be."""
+        """The speedup over one worker that the graph allows."""
         low = self.model.bounds(workers)[0]
         return self.model.work / low if low else 1.0
 
     def bounds(self, run: Run) -> tuple[float, float]:
-        """Within which a recorded run lies: max(T1/p, T∞) of the nodes at their best, without any
-        cost of the engine, and T1/p + T∞ with the times that this run had."""
+        """Bounds of a recorded run. The lower is max(T1/p, T∞) of the nodes at their best, without
+        any cost of the engine. The upper is T1/p + T∞ with the times of this run."""
         return self.model.bounds(run.workers)[0], run.work / run.workers + run.span
 
     def verdict(self) -> str:
@@ -92,11 +92,11 @@ class Comparison:
         return compare_words.verdict(self)
 
     def limit(self) -> str:
-        """What limits the gain from several workers, in a sentence."""
+        """The limit of the gain from several workers, in a sentence."""
         return compare_words.limit(self)
 
     def what_if(self, workers: int) -> list[dict[str, Any]]:
-        """For the dearest ops: work, span and greedy time if the op took half as long, or none."""
+        """For the dearest ops: work, span and greedy time if the op took half its time, or none."""
         rows = []
         for op, cost in list(self.model.by_op().items())[:5]:
             row: dict[str, Any] = {"op": op, "ms": cost}
@@ -108,7 +108,7 @@ class Comparison:
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as numbers and strings."""
+        """The whole comparison as numbers and strings."""
         workers = max([run.workers for run in self.runs])
         slack = self.model.slack()
         places = zip(self.numbers, self.model.ops, self.model.costs, slack, strict=True)
@@ -153,10 +153,11 @@ def compare(
     workers: Sequence[int] | None = None,
     repeats: int = 7,
 ) -> Comparison:
-    """The backward of loss (a tensor, or several) by every engine; `.grad` is not touched.
+    """The backward of loss (a tensor, or several) by every engine; `.grad` stays unchanged.
 
     gradient  the cotangents, as for backward
-    workers   how many for the parallel engine (default: 1, 2, 4 … up to the cores, at least 2)
+    workers   numbers of workers for the parallel engine (default: 1, 2, 4 … up to the cores, at
+              least 2)
     repeats   how often each way is timed, in turns
     """
     roots = [loss] if isinstance(loss, mg.Tensor) else list(loss)
@@ -204,9 +205,9 @@ def _counts(cores: int) -> list[int]:
 
 
 def _tape(run: Any, order: list) -> tuple[dict, str]:
-    """(options of grad, "") with a tape: one that recorded this graph, else one written now.
+    """(options of grad, "") with a tape: one that recorded this graph, else a new GraphTape.
 
-    Or ({}, why not) where neither takes it.
+    If neither takes the graph: ({}, the reason).
     """
     reason = ""
     for engine in ("tape", GraphTape(order)):
@@ -220,10 +221,10 @@ def _tape(run: Any, order: list) -> tuple[dict, str]:
 
 
 class GraphTape(mg.Tape):
-    """A tape of a graph that no tape recorded: its nodes, in the order in which they were made.
+    """A tape of a graph that no tape recorded: its nodes, in the order of their creation.
 
-    Such a tape is good for a backward alone. Of the program it holds nothing else, so a script
-    runs as it does without.
+    Such a tape serves a backward alone. It holds nothing else of the program, so a script runs as
+    it does without it.
     """
 
     def __init__(self, order: list) -> None:
@@ -236,7 +237,7 @@ class GraphTape(mg.Tape):
 
 
 def _ways(counts: list[int], outside: int | None, tape: dict) -> list[tuple[Times, dict, bool]]:
-    """[(what is measured, options of grad, BLAS at one thread)]."""
+    """[(the times to fill, options of grad, BLAS at one thread)]."""
     ways: list[tuple[Times, dict, bool]] = [(Times("serial", []), {}, True)]
     for count in counts:
         times = Times(f"parallel, {workers_of(count)}", [], workers=count)
@@ -256,7 +257,8 @@ def _parallel(count: int) -> dict:
 
 
 def _recorded(run: Any, order: list, counts: list[int], repeats: int) -> list[list[Run]]:
-    """The serial engine and each number of workers in turns; of each turn its runs."""
+    """The runs of each turn: in every turn the serial engine and each number of workers run
+    once."""
     kinds = [("serial", 1, {}),
              *[(f"parallel, {workers_of(p)}", p, _parallel(p)) for p in counts]]  # fmt: skip
     return [[recorded_run(run, order, *kind) for kind in kinds] for _ in range(repeats)]
@@ -265,7 +267,7 @@ def _recorded(run: Any, order: list, counts: list[int], repeats: int) -> list[li
 def _timed(run: Any, ways: list, repeats: int) -> tuple[list[Times], list]:
     """Each way timed in turns, after one run each to warm up; the serial gradients.
 
-    Each turn has an order of its own, so that no way always runs after the same other one.
+    Each turn shuffles the order: no way always runs after the same other one.
     """
     expected: list = []
     draw = Random(0)
@@ -288,7 +290,7 @@ def _timed(run: Any, ways: list, repeats: int) -> tuple[list[Times], list]:
 
 
 def _judge(run: Any, ways: list, expected: list) -> None:
-    """Whether each way gives the bits of the serial engine; how far it is off where not."""
+    """Whether each way gives the bits of the serial engine; if not, the largest difference."""
     for times, options, alone in ways:
         with blas.one_thread() if alone else nullcontext():
             gradients = run(**options)

@@ -39,7 +39,7 @@ def compare(options: argparse.Namespace) -> int:
             found = compare_script(
                 options.script, options.args, options.backward, counts, options.repeats
             )
-    except Exception:  # the script's own: its traceback is what helps
+    except Exception:  # from the script: its traceback helps most
         traceback.print_exc()
         return 1
     if found is None:
@@ -74,9 +74,10 @@ def compare_script(
     workers: Sequence[int] | None = None,
     repeats: int = 7,
 ) -> Any:
-    """Run a script up to its `which`-th backward and compare the engines on it; None: too few.
+    """Run a script up to its `which`-th backward and compare the engines on it; None: too few
+    backwards.
 
-    The script ends there. What it raises before goes on to the caller.
+    The script ends there. Exceptions that it raises before reach the caller.
     """
     from .compare import compare
 
@@ -93,21 +94,21 @@ def compare_script(
             raise _Enough
         return original(tensors, gradients, *rest, **named)
 
-    api.differentiate = watched  # grad and backward find it there
+    api.differentiate = watched  # grad and backward look it up there
     argv, path, streams, folder = sys.argv, list(sys.path), (sys.stdout, sys.stderr), os.getcwd()
     sys.argv, sys.path[0] = [script, *args], os.path.dirname(os.path.abspath(script))
     try:
         runpy.run_path(script, run_name="__main__")
-    except (_Enough, SystemExit):  # a script may end as it likes: `found` says how far it came
+    except (_Enough, SystemExit):  # a script may exit: `found` says whether it got that far
         pass
     finally:
         api.differentiate = original
         sys.argv, sys.path[:] = argv, path
-        sys.stdout, sys.stderr = streams  # what is said now is not for a file of the script's
+        sys.stdout, sys.stderr = streams  # our messages are not for the script's file
         with suppress(OSError):
             os.chdir(folder)
     return found[0] if found else None
 
 
 class _Enough(BaseException):
-    """The backward asked for has been compared: the script need not go on."""
+    """The requested backward has been compared: the script need not go on."""

@@ -15,9 +15,9 @@ from typing import Any
 class Model:
     """A graph in backward order. Times are milliseconds.
 
-    ops      of each place its op, "" for leaves and ports
-    costs    what each took
-    parents  of each the ranks of the places that wait for it
+    ops      the op of each vertex, "" for leaves and ports
+    costs    the time of each
+    parents  of each, the ranks of the vertices that wait for it
     """
 
     ops: list[str]
@@ -43,18 +43,18 @@ class Model:
 
     @property
     def parallelism(self) -> float:
-        """T1/T∞: how many workers could be kept busy on average."""
+        """T1/T∞: the number of workers that the graph keeps busy on average."""
         return self.work / self.span if self.span else 1.0
 
     def below(self) -> list[float]:
-        """The longest path from each place to an end, itself included."""
+        """The longest path from each vertex to an end, including the vertex."""
         paths = [0.0] * len(self.costs)
         for i in range(len(paths) - 1, -1, -1):
             paths[i] = self.costs[i] + max([paths[j] for j in self.parents[i]], default=0.0)
         return paths
 
     def above(self) -> list[float]:
-        """The longest path from a root to each place, without itself."""
+        """The longest path from a root to each vertex, without the vertex."""
         paths = [0.0] * len(self.costs)
         for i, parents in enumerate(self.parents):
             for j in parents:
@@ -62,13 +62,13 @@ class Model:
         return paths
 
     def slack(self) -> list[float]:
-        """How much longer each place could take without making the span longer; 0: critical."""
+        """How much longer each vertex could take without a longer span; 0: critical."""
         span = self.span
         pairs = zip(self.above(), self.below(), strict=True)
         return [max(0.0, span - a - b) for a, b in pairs]
 
     def bounds(self, workers: int) -> tuple[float, float]:
-        """Within which a greedy schedule lies."""
+        """The bounds of a greedy schedule."""
         return max(self.work / workers, self.span), self.work / workers + self.span
 
     def scheduled(self, workers: int) -> float:

@@ -3,7 +3,7 @@
     from minigrad_profiler.compare_overlap import compare_overlap
     print(compare_overlap(model, step))     # on every rank
 
-The forms take turns, so that what else the machine does disturbs both alike.
+The forms take turns: other programs on the machine disturb both alike.
 """
 
 import copy
@@ -20,9 +20,9 @@ from minigrad import cuda, distributed
 
 @dataclass(slots=True)
 class Overlap:
-    """Milliseconds a step, over the repeats, of the slowest rank each time.
+    """Milliseconds a step, over the repeats, each time of the slowest rank.
 
-    hidden       share of the communication that lay behind the backward, overlapped form (median)
+    hidden       share of the communication that the backward hides in the overlapped form (median)
     same_bits    whether both forms left the same gradients
     """
 
@@ -54,8 +54,8 @@ def compare_overlap(
 ) -> Overlap:
     """Run step() (forward and backward of `model`) in both forms by turns, on every rank.
 
-    Parameters and buffers have their values again before each and at the end, so a step that also
-    trains has the same gradients to compute in both forms.
+    Parameters and buffers get their values back before each step and at the end. A step that also
+    trains then computes the same gradients in both forms.
     """
     if not isinstance(model, distributed.DataParallel):
         raise TypeError(
@@ -88,7 +88,7 @@ def compare_overlap(
         model.overlap = before
         model.load_state_dict(values)
     if not hidden:
-        raise ValueError("compare_overlap: step() ran no backward of model(...), as it has to")
+        raise ValueError("compare_overlap: step() ran no backward of model(...); run one in it")
     pairs = zip(gradients[True], gradients[False], strict=True)
     same = all(a.tobytes() == b.tobytes() for a, b in pairs)
     share = statistics.median(hidden[1:])
@@ -96,6 +96,6 @@ def compare_overlap(
 
 
 def _wait_for_gpu(model: distributed.DataParallel) -> None:
-    """A step on a GPU has only been queued when the call returns."""
+    """Wait for the GPU: a call returns when its step is only queued there."""
     if any(p.device != "cpu" for p in model.parameters()):
         cuda.synchronize()

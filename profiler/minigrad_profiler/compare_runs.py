@@ -1,4 +1,4 @@
-"""Recorded backwards: when each node ran and on which thread, and where the workers' time went."""
+"""Recorded backwards: the time and thread of each node, and the use of the workers' time."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from .compare_model import Model
 
 @dataclass(slots=True)
 class Bar:
-    """One node in a recorded run: where it ran, from when to when (ms from the start)."""
+    """One node in a recorded run: its lane, its start and end (ms from the start of the run)."""
 
     lane: int
     op: str
@@ -31,9 +31,9 @@ class Bar:
 
 @dataclass(slots=True)
 class Spent:
-    """Milliseconds of a run's threads together; parallel/report.py says what each of them is.
+    """Milliseconds of a run's threads together; parallel/report.py defines each of them.
 
-    longest  alive of the thread that was there longest; before and after it one thread was at work
+    longest  lifetime of the longest-lived thread; before and after it one thread worked alone
     """
 
     alive: float
@@ -47,19 +47,20 @@ class Spent:
 
 @dataclass(slots=True)
 class Run:
-    """A recorded backward: its bars, its length, and where the time of its workers went.
+    """A recorded backward: its bars, its length, and the use of its workers' time.
 
     losses: milliseconds over all workers, which add up to workers × length:
-    work          what the nodes take at best
+    work          the nodes at their best times
     slower        nodes computed for longer than that (caches, memory)
     no processor  threads were ready to run, and other threads had the processors
     lock          waiting for the interpreter's lock, or for another
     dependency    no node was ready, but later one was
-    imbalance     a worker had nothing more to do, or one was at work before the others could be
+    imbalance     a worker had no more nodes, or one was at work before the others could be
     scheduling    everything else: adding up, choosing, waking (also a worker that began late)
-    Where the system does not count the third (Linux does), "lock or processor" stands for both.
 
-    work, span    T1 and T∞ as this run had them, with all but `dependency` and `imbalance`
+    Linux counts the third. On a system that does not, "lock or processor" stands for both.
+
+    work, span    T1 and T∞ of this run, with all losses except `dependency` and `imbalance`
     """
 
     name: str
@@ -78,7 +79,7 @@ def on_gpu(arrays: list) -> bool:
 
 
 def wait_for(gradients: list) -> None:
-    """Wait until the device is done; the host has no more to wait for."""
+    """Wait until the device has finished; the host has no more work to wait for."""
     if on_gpu(gradients):
         mg.cuda.synchronize()
 
@@ -124,7 +125,7 @@ def recorded_run(run: Any, order: list, name: str, workers: int, options: dict) 
         for thread, op, node, t0, t1 in heard
     ]  # fmt: skip
     made = Run(name, workers, length, bars)
-    if not there:  # what threads did says nothing of streams
+    if not there:  # the times of threads say nothing about streams
         found = report.last_report() if options else None
         made.spent = _of_lanes(found.lanes) if found else _of_one(bars, length, queued / 1e6)
     return made
@@ -137,14 +138,14 @@ def _of_lanes(lanes: list) -> Spent:
 
 
 def _of_one(bars: list[Bar], length: float, queued: float) -> Spent:
-    """Of the serial engine, whose one thread waits for nothing but a processor."""
+    """For the serial engine, whose one thread waits only for a processor."""
     queued = min(queued, length)
     rules = sum(bar.end - bar.start for bar in bars)
     return Spent(length, length, rules * (1 - queued / length), length - queued, queued)
 
 
 def model_of(order: list, runs: Iterable[Run]) -> Model:
-    """The graph with, for each node, the smallest time that any run took for it."""
+    """The graph with, for each node, its smallest time over the runs."""
     least: dict[int, float] = {}
     for recorded in runs:
         for bar in recorded.bars:
@@ -154,7 +155,7 @@ def model_of(order: list, runs: Iterable[Run]) -> Model:
 
 
 def split(run: Run, model: Model) -> dict[str, float]:
-    """Where the time of a run's workers went; see Run."""
+    """The parts of the time of a run's workers; see Run."""
     total, spent = run.workers * run.length, run.spent
     if spent is None:  # on a GPU
         rules = sum(bar.end - bar.start for bar in run.bars)
@@ -175,17 +176,17 @@ def split(run: Run, model: Model) -> dict[str, float]:
             "imbalance": spent.over + (run.workers - 1) * alone,
         }
     parts, left = {}, total
-    for name, part in wanted.items():  # clocks differ by some µs: no part may be below nothing
+    for name, part in wanted.items():  # clocks differ by some µs: no part may be negative
         parts[name] = min(max(0.0, part), left)
         left -= parts[name]
     return {**parts, "scheduling": left}
 
 
 def as_it_was(run: Run, model: Model, numbers: list[int]) -> tuple[float, float]:
-    """T1 and T∞ with the times that this run took, its scheduling and waits for locks included.
+    """T1 and T∞ with the times of this run, including its scheduling and its waits for locks.
 
-    What is spent outside of nodes is shared out among all vertices; what one thread did before the
-    others came and after they had gone lies on every path.
+    All vertices share the time outside of nodes. The time of one thread before the others came and
+    after they had gone lies on every path.
     """
     work = run.workers * run.length - run.losses["dependency"] - run.losses["imbalance"]
     alone = run.length - run.spent.longest if run.spent else 0.0

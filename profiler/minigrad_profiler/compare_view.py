@@ -26,7 +26,7 @@ def text(found: Any, width: int = 80, colour: bool = False) -> str:
 
 
 def _named(name: str, width: int) -> str:
-    """A name of at most `width` characters; "parallel" goes before the number of workers does."""
+    """A name of at most `width` characters; it loses "parallel" before the number of workers."""
     return name if len(name) <= width else shortened(name.removeprefix("parallel, "), width)
 
 
@@ -36,7 +36,7 @@ def _shown(found: Any) -> list:
 
 
 def tables(found: Any) -> list[tuple[str, list[str], list[list[str]]]]:
-    """(title, columns, rows) of everything that is a table."""
+    """(title, columns, rows) of each table."""
     return [_times(found), _bounds(found), _losses(found), _nodes(found), _what_if(found)]
 
 
@@ -122,14 +122,14 @@ def notes(found: Any) -> list[str]:
     lines += [f"Not compared: {reason}" for reason in found.missing]
     if found.blas_threads is None:
         lines.append(
-            "threadpoolctl is not installed: the threads of BLAS are as outside and not known; "
+            "threadpoolctl is not installed: BLAS runs with an unknown number of threads; "
             "pip install '/path/to/the/checkout[full]'."
         )
     return [*lines, found.limit()]
 
 
 def save(found: Any, path: str) -> None:
-    """Write the comparison; the suffix says how: .html, .svg or .json."""
+    """Write the comparison; the suffix selects the format: .html, .svg or .json."""
     kind = Path(path).suffix
     if kind == ".json":
         content = json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
@@ -143,7 +143,7 @@ def save(found: Any, path: str) -> None:
 
 
 def html(found: Any) -> str:
-    """One page that needs nothing else: tables, chart, notes."""
+    """One page without dependencies: tables, chart, notes."""
     body = [f"<p>{escape(note)}</p>" for note in notes(found)]
     body.append(f"<div>{gantt.svg(found.runs)}</div>")
     for title, columns, lines in tables(found):
@@ -157,7 +157,7 @@ def html(found: Any) -> str:
     style = (
         ":root{color-scheme:light dark}body{font:14px sans-serif;margin:2em auto;padding:0 1em;"
         "max-width:1060px}div{display:flex;overflow-x:auto}svg{flex:none}"
-        "div::after{content:'';position:sticky;right:0;flex:0 0 28px;"  # what goes on beyond fades
+        "div::after{content:'';position:sticky;right:0;flex:0 0 28px;"  # cut content fades
         "background:linear-gradient(to right,transparent,Canvas)}"
         "td,th{padding:2px 12px;text-align:right;"
         "white-space:nowrap}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"

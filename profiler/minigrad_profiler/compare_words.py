@@ -1,13 +1,13 @@
-"""What a comparison comes to, in sentences: which engine is best, and what limits the gain."""
+"""The conclusions of a comparison, in sentences: the best engine, and the limit of the gain."""
 
 import statistics
 from typing import Any
 
 from minigrad.instrument.table import counted
 
-_CLEAR = 1.05  # times as fast: less is not told apart from noise
-_WORTH = 0.1  # of the workers' time: a cause that takes less limits nothing
-_NOISY = 0.1  # of the serial engine's time without a processor: figures are then not of the engines
+_CLEAR = 1.05  # times as fast: less does not differ from noise
+_WORTH = 0.1  # of the workers' time: a smaller cause limits nothing
+_NOISY = 0.1  # of the serial engine's time without a processor: more makes the figures meaningless
 
 
 def verdict(found: Any) -> str:
@@ -27,10 +27,10 @@ def verdict(found: Any) -> str:
 
 
 def _gain(found: Any, way: Any) -> tuple[float, bool]:
-    """How many times as fast as the serial engine, and whether beyond noise.
+    """The speedup over the serial engine, and whether it exceeds the noise.
 
-    It is where three quarters of the turns say so, and the fastest of all turns, too: what another
-    program does now and then is in the medians, but hardly in those.
+    It does if three quarters of the turns and the fastest of all turns say so. An occasional
+    disturbance by another program moves the medians, but hardly those.
     """
     serial = found.way("serial").seen
     gains = [before / after for before, after in zip(serial, way.seen, strict=True)]
@@ -50,7 +50,8 @@ def _why(found: Any, best: Any) -> str:
 
 
 def disturbed(found: Any) -> str:
-    """How far other programs disturbed the measurement; "" where they did not, or nobody knows."""
+    """How far other programs disturbed the measurement; "" if they did not, or if nothing counts
+    it."""
     serial = found.way("serial")
     share = sum(serial.queued) / sum(serial.seen)
     if share < _NOISY:
@@ -62,10 +63,10 @@ def disturbed(found: Any) -> str:
 
 
 def limit(found: Any) -> str:
-    """What limits the gain from several workers: the largest cause, with its share.
+    """The limit of the gain from several workers: the largest cause, with its share.
 
-    A cause counts as far as it takes more of the workers' time than of the serial engine's: what
-    slows both alike takes no gain away. These excesses are all of p Tp − T, T being the serial
+    A cause counts as far as it takes more of the workers' time than of the serial engine's. A cause
+    that slows both alike takes no gain away. All excesses add up to p Tp − T, where T is the serial
     engine's time.
     """
     serial, run = found.runs[0], max(found.runs[1:] or found.runs, key=lambda run: run.workers)
@@ -106,7 +107,7 @@ def _cause(found: Any, run: Any, name: str) -> str:
         return f"the engine's own time, for {nodes:,} nodes of {_each(model.work / nodes)} each"
     return {
         "no processor": "other programs, which had the processors",
-        "slower": "nodes that take longer beside each other, in shared caches and memory",
+        "slower": "nodes that slow each other down, in shared caches and memory",
         "lock": "the interpreter's lock, which rules of small nodes hold",
         "lock or processor": "waiting for the interpreter's lock or for a processor",
     }[name]

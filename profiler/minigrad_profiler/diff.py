@@ -1,12 +1,14 @@
-"""What changed between two states of a program, and whether it is more than noise.
+"""Changes between two states of a program, and whether they exceed the noise.
 
-Rows are matched by scope, op, direction and shapes. What a row took in one run is the mean of the
-quick third of its calls, times their number: a call that the machine held up tells nothing of the
-program. Noise is that between runs, not between the calls of one: medians over the runs of each
-side are compared in units of the runs' spread, which rows share in part (a row of five runs knows
-its own spread badly). A row may be told as changed by chance in one comparison of a hundred: that
-chance is divided among the rows by their share of the time, and one tenth of it is the total's.
-With fewer than three runs a side there is no such spread, and no verdict: only "slower?".
+Rows are matched by scope, op, direction and shapes. The time of a row in one run is the mean of the
+quick third of its calls, times their number. A call that the machine held up says nothing about the
+program. Noise is the noise between runs, not between the calls of one run. Medians over the runs of
+each side are compared in units of the runs' spread. Rows share that spread in part, since a row of
+five runs knows its own spread badly.
+
+In one comparison of a hundred, chance may make a row look changed. The rows divide that probability
+by their share of the time; one tenth of it belongs to the total. Fewer than three runs a side give
+no such spread and no verdict: only "slower?".
 """
 
 import math
@@ -25,22 +27,22 @@ from .names import fitted, sentence
 from .view import shapes_of
 
 ENOUGH = 3  # runs of a side for a verdict
-_CHANCE = 0.01  # that a comparison of two equal programs tells a change
-_OF_TOTAL = 0.1  # the part of it that is the total's
+_CHANCE = 0.01  # that a comparison of two equal programs reports a change
+_OF_TOTAL = 0.1  # the total's part of it
 _SHARED = 2  # degrees of freedom that a row's spread takes from all rows
 _LEAST_SPREAD = 0.004  # of the logarithm: runs never differ by less
 _SINGLE = 3.0  # spreads of the calls' mean beyond which one run says "slower?"
 _FROM_MEDIAN = 1.4826  # standard deviations in a median absolute deviation, for a normal spread
 _OF_MEDIAN = 1.2533  # the standard error of a median, in that of a mean
-_TOLD = 0.1  # of a row: a change that runs are to tell, or they go on
-_NOTABLE = 0.05  # of the whole: a row that may fail a comparison by itself
+_TOLD = 0.1  # of a row: runs go on until they can show such a change
+_NOTABLE = 0.05  # of the whole: the least row that may fail a comparison by itself
 
 
 @dataclass(slots=True)
 class Change:
     """One row: nanoseconds (self, of all calls) before and after; noise of their difference.
 
-    firm   there were enough runs for a verdict
+    firm   enough runs for a verdict
     """
 
     name: str
@@ -57,7 +59,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """ "slower", "faster", "same", or "only before", "only after"; of few runs "slower?"."""
+        """ "slower", "faster", "same", or "only before", "only after"; with few runs "slower?"."""
         if self.calls_before and not self.calls_after:
             return "only before"
         if self.calls_after and not self.calls_before:
@@ -67,7 +69,8 @@ class Change:
         return ("slower" if self.delta_ns > 0 else "faster") + "?" * (not self.firm)
 
     def slower_by(self, limit: float) -> bool:
-        """Whether it is slower beyond noise, and by more than this part."""
+        """Whether it is slower beyond noise, and by more than `limit`, a part of the time
+        before."""
         return self.verdict == "slower" and self.delta_ns > limit * self.before_ns
 
 
@@ -89,7 +92,8 @@ class Difference:
     def tells_enough(self) -> bool:
         """Whether each row of some weight would show a change of a tenth.
 
-        Going on while one would not makes no alarm likelier: the change itself is not looked at.
+        To continue while one would not makes no false alarm likelier: the test ignores the change
+        itself.
         """
         return all(c.noise_ns <= _TOLD * c.before_ns for c in self._weighty)
 
@@ -102,14 +106,14 @@ class Difference:
         return [c for c in [self.total, *self._weighty] if c.calls_before and c.slower_by(limit)]
 
     def json(self) -> str:
-        """Everything as a JSON text."""
+        """The whole comparison as a JSON text."""
         rows = [asdict(c) | {"verdict": c.verdict, "delta_ns": c.delta_ns} for c in self.changes]
         total = asdict(self.total) | {"verdict": self.total.verdict}
         found = {**header("minigrad.diff"), "runs": list(self.runs), "total": total, "rows": rows}
         return json_text(found)
 
     def text(self, width: int = 80, top: int = 20) -> str:
-        """A table: what changed beyond noise, then a line on the rest, then the sum."""
+        """A table: the changes beyond noise, then a line on the rest, then the sum."""
         told = [c for c in self.changes if c.verdict != "same"]
         rows = [_cells(c) for c in [*told[:top], self.total]]
         columns = ["<scope op shapes", "before", "after", "change", "noise", "<"]
@@ -128,7 +132,7 @@ class Difference:
 
 
 class _Side:
-    """One side: for each row the times of its calls in each log, and what that comes to."""
+    """One side: for each row the times of its calls in each log, and their summary."""
 
     def __init__(self, paths: Sequence[str]):
         self.notes: list[str] = []
@@ -164,7 +168,7 @@ class _Side:
         """The standard deviation that the sum of a row's calls may have, by their own spread."""
         times = np.concatenate([np.asarray(run.get(name, ()), float) for run in self.runs])
         if len(times) < 2:
-            return 0.1 * float(times.sum())  # one call tells nothing of its spread
+            return 0.1 * float(times.sum())  # one call says nothing about its spread
         spread = _FROM_MEDIAN * float(np.median(np.abs(times - np.median(times))))
         return spread * math.sqrt(len(times)) / len(self.runs)
 
@@ -172,7 +176,8 @@ class _Side:
 def _steady(times: Sequence[int]) -> float:
     """Nanoseconds of all calls, if each took as long as the quick third of them.
 
-    A busy machine holds calls up and never speeds them up; the quickest tenth are left out too.
+    A busy machine holds calls up and never speeds them up. The quickest tenth does not count
+    either.
     """
     if not len(times):
         return 0.0
@@ -182,7 +187,7 @@ def _steady(times: Sequence[int]) -> float:
 
 
 def _spread(values: np.ndarray) -> float:
-    """The standard deviation of one run's logarithm, from deviations that forgive outliers."""
+    """The standard deviation of one run's logarithm, from deviations robust to outliers."""
     logs = np.log(values[values > 0])
     if len(logs) < 2:
         return 0.0
@@ -198,7 +203,7 @@ def _key(event: Event) -> str:
 
 
 def difference(before: Sequence[str], after: Sequence[str]) -> Difference:
-    """Compare the logs of two states of a program: those of several runs of each."""
+    """Compare the logs of two states of a program: the logs of several runs of each."""
     a, b = _Side(before), _Side(after)
     runs = len(a.runs), len(b.runs)
     firm = min(runs) >= ENOUGH
@@ -227,7 +232,7 @@ def difference(before: Sequence[str], after: Sequence[str]) -> Difference:
 
 
 class _Noise:
-    """How far the medians of two sides may lie apart by chance."""
+    """How far the medians of two sides may differ by chance."""
 
     def __init__(self, a: _Side, b: _Side):
         self.a, self.b = a, b
@@ -246,7 +251,7 @@ class _Noise:
         return math.sqrt(squares / max(1, n + m))
 
     def of_row(self, change: Change, chance: float) -> float:
-        """Nanoseconds within which a row's change is chance, but for this probability."""
+        """The largest change of a row that is chance, except with this probability."""
         name = change.name
         if not change.firm or not (change.calls_before and change.calls_after):
             noise = [side.call_noise(name) for side in (self.a, self.b) if name in side.values]
@@ -254,7 +259,7 @@ class _Noise:
         return self._bound(self._own(name), chance) * change.before_ns
 
     def of_total(self, total: Change, chance: float) -> float:
-        """The same of the sum of all rows."""
+        """The same for the sum of all rows."""
         if not total.firm:
             sides = (self.a, self.b)
             return _SINGLE * math.hypot(*(s.call_noise(name) for s in sides for name in s.rows))

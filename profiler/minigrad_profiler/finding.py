@@ -1,4 +1,4 @@
-"""One finding of the advice: what stands out, where, how much, and what to do."""
+"""One finding of the advice: its place, its evidence, its weight, and a suggestion."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from .names import fitted
 from .report_log import inert, inert_place
 
-FAULT = 0.3  # of the run, by which a fault comes before what is merely long
+FAULT = 0.3  # of the run: by so much a fault ranks before a merely long part
 
 
 @dataclass(slots=True)
 class Finding:
-    """kind: a word for programs; place: file:line, "" where it is not a single line.
+    """kind: a word for programs; place: file:line, "" without a single line.
 
     weight  the part of the run that it explains, 0 to 1
-    fault   something that a program can most often do without; others are only the longest
-    code    the line itself, where it is one of a notebook's cell
+    fault   most programs can do without it; other findings are merely the longest parts
+    code    the line itself, if it belongs to a notebook's cell
     """
 
     kind: str
@@ -29,11 +29,11 @@ class Finding:
 
     @property
     def rank(self) -> float:
-        """By this, the largest first: a fault comes before what is merely long."""
+        """The key of the order, the largest first: a fault ranks before a merely long part."""
         return self.weight + FAULT * self.fault
 
     def data(self) -> dict[str, Any]:
-        """With texts that may be shown."""
+        """The fields, with texts that are safe to show."""
         return asdict(self) | {
             "title": inert(self.title, 400), "place": inert_place(self.place),
             "evidence": inert(self.evidence, 600), "suggestion": inert(self.suggestion, 600),
@@ -42,5 +42,5 @@ class Finding:
 
 
 def short(place: str) -> str:
-    """A place within a sentence."""
+    """A place, shortened for a sentence."""
     return fitted(place, 50)

@@ -7,7 +7,7 @@ from typing import Any
 from minigrad.instrument.table import shortened
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb8844", "#777777")
-_OTHER = len(_COLOURS) - 1  # the last colour stands for all ops that have none of their own
+_OTHER = len(_COLOURS) - 1  # the last colour stands for all further ops
 
 
 def palette(runs: Sequence[Any]) -> dict[str, int]:
@@ -21,7 +21,7 @@ def palette(runs: Sequence[Any]) -> dict[str, int]:
 
 
 def letters(ops: Sequence[str]) -> dict[str, str]:
-    """op -> one letter, different for each of the first ops, so that no colour is needed."""
+    """op -> one letter, different for each of the first ops: the chart needs no colour."""
     given: dict[str, str] = {}
     for op in ops:
         wanted = [c for c in op + "abcdefghijklmnopqrstuvwxyz" if c.isalpha()]
@@ -74,7 +74,7 @@ def terminal(runs: Sequence[Any], width: int = 80, colour: bool = False) -> list
 def _legend(
     colours: dict[str, int], marks: dict[str, str], inks: dict[str, str], width: int
 ) -> list[str]:
-    """What the letters mean, in lines of this width."""
+    """The meaning of the letters, in lines of this width."""
     shown = list(colours)[:_OTHER]
     words = [(marks[op], f" {shortened(op, width - 2)}", inks[op]) for op in shown]
     if len(colours) > _OTHER:
@@ -109,7 +109,7 @@ _STYLE = (
 
 
 def svg(runs: Sequence[Any], width: int = 1000) -> str:
-    """The chart as an SVG text; a bar's tooltip names its op, node, time and worker."""
+    """The chart as an SVG text; the tooltip of a bar shows its op, node, time and worker."""
     length = max(run.length for run in runs)
     left, lane_height, scale = 40, 22, (width - 60) / length
     colours = palette(runs)

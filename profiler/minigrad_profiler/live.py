@@ -1,4 +1,4 @@
-"""A table on the terminal that is drawn again while the program runs (needs rich)."""
+"""A table on the terminal that refreshes while the program runs (needs rich)."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ from minigrad.instrument.table import counted, duration, size
 
 
 class NoTerminal(Exception):
-    """The live view cannot be shown; said in one line."""
+    """The live view cannot be shown; the message is one line."""
 
 
 def require_rich() -> None:
@@ -27,9 +27,9 @@ def require_rich() -> None:
 
 @contextmanager
 def live(prof: profile, seconds: float = 0.5, stream: TextIO | None = None) -> Iterator[None]:
-    """Show a profile, which is entered elsewhere, while the block runs.
+    """Show a profile, entered elsewhere, while the block runs.
 
-    It is drawn on stderr, so that what the program prints stays its own.
+    The table appears on stderr: stdout keeps the program's own output.
     """
     require_rich()
     from rich.console import Console

@@ -1,10 +1,10 @@
-"""Memory from an event log: who was alive at the peak, what waited, and what could go when.
+"""Memory from an event log: the owners at the peak, the arrays that waited, the earliest releases.
 
-An array waits for the backward from its last reading in a forward until the backward for which it
-is saved reads it. What no backward reads any more does not wait.
+An array waits for the backward from its last reading in a forward until the backward that it is
+saved for reads it. An array that no later backward reads does not wait.
 
-The log must have been recorded with memory=True (`minigrad-profile run --memory`). What is counted
-are the arrays that ops are given and return; what an op needs inside itself is not seen.
+The log must have been recorded with memory=True (`minigrad-profile run --memory`). It counts the
+inputs and outputs of ops; the log does not see the temporary arrays inside an op.
 """
 
 import math
@@ -24,7 +24,7 @@ from minigrad.instrument.table import duration, size, text_table
 from .names import fitted, place_of, sentence, wrapped
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_WIDE = 110  # columns of a terminal from which a table has more of its own
+_WIDE = 110  # columns of a terminal from which a table has more columns
 _KEPT = [CATEGORIES.index(kind) for kind in ("parameter", "optimizer state")]
 FOREVER = np.iinfo(np.int64).max
 
@@ -34,10 +34,10 @@ class Owner:
     """Memory of one category from one op on one line, as it stood at the peak.
 
     waiting      bytes that wait for the backward
-    needless     bytes that no op at all reads any more, and that are still held; but parameters and
-                 what an optimizer keeps are for the next step, before which a log may end
+    needless     bytes that are still held although no later op reads them; without parameters and
+                 an optimizer's state, which are for the next step
     earliest_ns  after the log's start, when the last op had read them
-    released_ns  when the last of them went; None: it never did
+    released_ns  when the last of them was released; None: never
     """
 
     name: str
@@ -55,11 +55,11 @@ class Owner:
 
 @dataclass(slots=True)
 class Story:
-    """What a log tells of memory.
+    """A log's account of memory.
 
     timeline   (nanoseconds from the log's start, bytes alive, bytes by category), the most of each
                stretch of time
-    possible   the peak if every array went after its last use
+    possible   the peak if every array were released after its last use
     waiting    the most that waited for the backward at once, and waiting_ns: since when
     """
 
@@ -79,11 +79,11 @@ class Story:
     waiting_ns: int = 0
 
     def json(self) -> str:
-        """Everything as a JSON text."""
+        """The whole story as a JSON text."""
         return json_text({**header("minigrad.memory"), **asdict(self)})
 
     def text(self, width: int = 80, top: int = 20) -> str:
-        """For the terminal: the peak, whose it was, what could be won, and the timeline."""
+        """For the terminal: the peak, its owners, the possible savings, and the timeline."""
         waiting = sum(owner.waiting for owner in self.owners)
         needless = sum(owner.needless for owner in self.owners)
         kinds = [f"{size(n)} {kind}" for kind, n in self.at_peak.items()]
@@ -126,7 +126,7 @@ class Story:
 
 
 def _table(owners: list[Owner], width: int) -> str:
-    """The owners; a narrow terminal goes without the number of arrays."""
+    """The owners; a narrow terminal omits the number of arrays."""
     wide = width >= _WIDE
     columns = ["<owner", "<category", *(["arrays"] if wide else [])]
     columns += ["bytes", "waiting", "last use", "gone"]
@@ -146,9 +146,9 @@ def _table(owners: list[Owner], width: int) -> str:
 
 
 class Columns:
-    """All arrays of a log: some numbers each, so that a million of them take some 60 MB.
+    """All arrays of a log in columns of numbers: a million arrays take some 60 MB.
 
-    Each record is given to `take`, and then to `ends` what the log tells of itself.
+    The caller passes each record to `take`, and then the log's header and end to `ends`.
     """
 
     def __init__(self, path: str):
@@ -163,7 +163,7 @@ class Columns:
         self._numbers: dict[Hashable, int] = {}
 
     def take(self, record: Record) -> None:
-        """Add a record; those that tell nothing of memory are passed over."""
+        """Add a record; records without memory are skipped."""
         if isinstance(record, Allocation):
             self._allocation(record)
         elif isinstance(record, Release):
@@ -174,7 +174,7 @@ class Columns:
             self._category(record)
 
     def ends(self, header: dict[str, Any], end: dict[str, Any], cut: str | None) -> None:
-        """Keep what the log tells of itself."""
+        """Keep the log's header and end."""
         self.header, self.end, self.cut = header, end, cut
 
     def _allocation(self, record: Allocation) -> None:
@@ -239,7 +239,7 @@ def story(path: str, buckets: int = 200) -> Story:
 
 
 def story_of(columns: Columns, buckets: int) -> Story:
-    """What the columns of a log tell."""
+    """The story of a log's columns."""
     base = columns.header["base_ns"]
     born, died = np.asarray(columns.born), np.asarray(columns.died)
     sizes = np.asarray(columns.bytes)
@@ -305,7 +305,7 @@ def _most_at_once(
 def alive_over_time(
     born: np.ndarray, died: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(times, bytes alive after each of them); of equal times what goes is counted first."""
+    """(times, bytes alive after each of them); at equal times releases count first."""
     gone = died != FOREVER
     times = np.concatenate([died[gone], born])
     steps = np.concatenate([-sizes[gone], sizes])
@@ -319,14 +319,14 @@ def _categories_at(columns: Columns, t: int) -> np.ndarray:
     times, rows, values = (np.asarray(column) for column in columns.changes)
     before = np.flatnonzero(times <= t)
     before = before[np.argsort(times[before], kind="stable")]
-    category[rows[before]] = values[before]  # of several the last stands
+    category[rows[before]] = values[before]  # of several the last wins
     return category
 
 
 def _owners(
     columns: Columns, rows: np.ndarray, category: np.ndarray, waits: np.ndarray, t: int, base: int
 ) -> list:
-    """The live set, grouped by who made it, where, and what for; the largest first."""
+    """The live set, grouped by op, line and category; the largest first."""
     groups: dict[tuple, list[int]] = {}
     for row in rows.tolist():
         groups.setdefault((columns.owner[row], int(category[row])), []).append(row)
@@ -358,7 +358,7 @@ def _owners(
 
 
 def _timeline(columns: Columns, buckets: int, base: int) -> list[tuple[int, int, dict[str, int]]]:
-    """The most that was alive in each of this many stretches of time, with its categories."""
+    """The most bytes alive in each of this many stretches of time, with their categories."""
     steps: list[tuple[int, int, int, int]] = []  # time, order, category, bytes
     first, now = columns.first, list(columns.first)
     for row, t in enumerate(columns.born):
@@ -394,7 +394,7 @@ def _stretch(t: int, total: int, live: list[int]) -> tuple[int, int, dict[str, i
 
 
 def write_bytes(log: str, out: str) -> str | None:
-    """What was alive at the peak as a speedscope file of bytes: scopes, then the op on its line."""
+    """Write the bytes alive at the peak as a speedscope file: scopes, then the op on its line."""
     found = story(log)
     stacks = []
     for owner in found.owners:

@@ -3,7 +3,8 @@
     minigrad-profile merge run.rank-*.jsonl --chrome trace.json
 
 The logs come from mg.distributed.event_log, which marks in each the moment at which a barrier let
-all ranks go: these moments are laid on one another. Logs without it are laid by their wall clocks.
+all ranks go. These moments become one moment in the trace. Logs without it are aligned by their
+wall clocks.
 """
 
 import json
@@ -20,16 +21,16 @@ from minigrad.instrument.table import cells
 from .names import fitted
 
 Span = tuple[int, int]
-_NAME = 24  # columns of a rank's name, which a log may make as long as it likes
+_NAME = 24  # columns of a rank's name, which has any length in a log
 
 
 @dataclass(slots=True)
 class Rank:
-    """One rank's log in numbers; times in milliseconds.
+    """The numbers of one rank's log; times in milliseconds.
 
     communication   while transfers of gradients were under way
     exposed         the part of it in which the program waited for them
-    waiting         all waits for other ranks, those of single collectives too
+    waiting         all waits for other ranks, including those of single collectives
     """
 
     name: str
@@ -45,7 +46,8 @@ class Rank:
 
     @property
     def hidden(self) -> float | None:
-        """The share of the communication that ran beside the program's own work, if any did."""
+        """The share of the communication during which the program did its own work; None without
+        any."""
         return 1 - self.exposed / self.communication if self.communication else None
 
 
@@ -69,12 +71,13 @@ class Merged:
                 f"{label}{rank.transfers:>10,}{rank.communication:>15,.2f}"
                 f"{rank.exposed:>10,.2f}{hidden:>8}{rank.waiting:>10,.2f}{rank.steps:>7,}"
             )
-        lines.append("times in ms; hidden: the share of the communication beside which the program")
+        lines.append("times in ms; hidden: the share of the communication during which the program")
         lines.append("did its own work; waiting: in all collectives together")
         return "\n".join(lines)
 
     def notes(self) -> list[str]:
-        """Which ranks the logs speak of without any log of theirs, and which have several."""
+        """The ranks that the logs mention but that have no log here, and those with several
+        logs."""
         spoken = [rank.name.split(" of ") for rank in self.ranks]
         pairs = [(int(p[0]), int(p[1])) for p in spoken if len(p) == 2 and all(map(_small, p))]
         seen = Counter(number for number, _ in pairs)
@@ -122,7 +125,7 @@ def merged(logs: Sequence[str]) -> Merged:
     starts = [start for _, start, _, _ in found]
     if all(start is not None for start in starts):
         offsets = [starts[0] - start for start in starts]  # type: ignore[operator]
-    else:  # by the wall clock
+    else:  # aligned by their wall clocks
         offsets = [clock - found[0][2] for _, _, clock, _ in found]
     for (_, _, _, rank), offset in zip(found, offsets, strict=True):
         rank.offset = offset
@@ -176,7 +179,7 @@ def united(spans: list[Span]) -> list[Span]:
 
 
 def common(first: list[Span], second: list[Span]) -> list[Span]:
-    """The time that lies in both; each in order and without overlaps."""
+    """The time that lies in both; each is in order and without overlaps."""
     result, i, k = [], 0, 0
     while i < len(first) and k < len(second):
         a, b = max(first[i][0], second[k][0]), min(first[i][1], second[k][1])
@@ -190,5 +193,5 @@ def common(first: list[Span], second: list[Span]) -> list[Span]:
 
 
 def length(spans: list[Span]) -> int:
-    """How long the spans are together."""
+    """The total length of the spans."""
     return sum(b - a for a, b in spans)

@@ -1,4 +1,4 @@
-"""Names of rows, source places so shortened that file and line stay readable; numbers in them."""
+"""Names of rows, source places shortened with file and line kept; numbers in them."""
 
 import re
 from typing import Any
@@ -19,9 +19,9 @@ def fitted(name: str, width: int) -> str:
 
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
 
-    Then what follows the path is cut; a file and its line stay readable as long as there is room.
-    A single name that is too long loses its middle, since what is before it tells it from others.
-    Spaces in front stay.
+    Then the text after the path is cut; a file and its line stay readable as long as there is room.
+    A single name that is too long loses its middle, since its beginning distinguishes it from
+    others. Leading spaces stay.
     """
     if name.startswith(" "):
         indent = name[: len(name) - len(name.lstrip(" "))]
@@ -51,7 +51,7 @@ def often(count: int) -> str:
 
 
 def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> list[str]:
-    """Items one behind the other, on as many lines as they need."""
+    """Items one after the other, on as many lines as they need."""
     lines = [title]
     for i, item in enumerate(items):
         item += between.rstrip() if i < len(items) - 1 else ""

@@ -1,8 +1,8 @@
-"""Time outside of ops: what the main thread did between them, by the user's lines.
+"""Time outside of ops: the main thread's work between them, by the user's lines.
 
-Ops say when they ran, marks when an optimizer, the garbage collector or the recording did. The rest
-of each moment between two samples (minigrad/instrument/sampler.py) goes to the later one, so that
-the rows add up to the time outside of ops.
+The log has the times of ops, and marks of optimizers, the garbage collector and the recording. The
+rest of each moment between two samples (minigrad/instrument/sampler.py) counts for the later one.
+So the rows add up to the time outside of ops.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -15,7 +15,7 @@ from minigrad.instrument.records import Sample
 
 from .names import place_of
 
-CARVED = {  # marks that explain time by themselves, the surest first: their row
+CARVED = {  # marks that explain time by themselves, the surest first, with the name of their row
     "recording": "recording",
     "gc": "garbage collection",
     "optimizer": "optimizers",
@@ -24,18 +24,18 @@ CARVED = {  # marks that explain time by themselves, the surest first: their row
 }
 _HEARD = ("scope", "hook", "optimizer", "section", "to NumPy", "from NumPy")  # as they end
 _EVER = (1 << 63) - 1  # ns: after every log
-_MAIN_PART = 0.5  # of a line's time, from which on the function that it calls is named instead
+_MAIN_PART = 0.5  # of a line's time: a callee with more is named instead
 
 
 @dataclass(slots=True)
 class Spot:
-    """A line with time outside of ops; `ns` with all that it called.
+    """A line with time outside of ops; `ns` includes its callees.
 
     what      "python", "import", or "data" where a DataLoader made or awaited batches
-    function  of the line; via: what it called, where that is known
+    function  of the line; via: its callee, if known
     asker     the line that waited for it: the loop over a DataLoader
-    in_ops    nanoseconds of an import that ops have on their account
-    waits     the main thread waited while others made the batches
+    in_ops    nanoseconds of an import that are counted as time of ops
+    waits     the main thread waited while workers made the batches
     """
 
     what: str
@@ -47,7 +47,7 @@ class Spot:
     in_ops: int = 0
     waits: bool = False
     engine: bool = False
-    top: bool = False  # an import among those at the head of a file
+    top: bool = False  # an import at the head of a file
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Outside:
     """run: nanoseconds that were recorded; ops: of these in ops and engine; rows: of the rest.
 
     rows   (name, nanoseconds), the longest first: they add up to the time outside of ops
-    spots  where the rest went, the longest first
+    spots  the lines with the rest of the time, the longest first
     lines  {place: nanoseconds} outside of ops, of each line alone
     """
 
@@ -68,12 +68,12 @@ class Outside:
 
     @property
     def recording(self) -> int:
-        """Nanoseconds that the recording took of the main thread."""
+        """Nanoseconds of the main thread that the recording took."""
         return dict(self.rows).get("recording", 0)
 
     @property
     def own(self) -> int:
-        """Nanoseconds of the run without the recording: what shares in the advice are of."""
+        """Nanoseconds of the run without the recording: the whole of the shares in the advice."""
         return max(1, self.run - self.recording)
 
     @property
@@ -93,7 +93,8 @@ class Outside:
 
 
 def outside(found: Any) -> Outside:
-    """Of a log that has been read: `Lanes`, or `Measured`; a key's first member is its kind."""
+    """The time outside of ops in a log that has been read: `Lanes`, or `Measured`. A key begins
+    with its kind."""
     start, stop = span_of(found)
     main = main_thread(found)
     lane = found.lanes.get(main)
@@ -147,16 +148,16 @@ def _kind(sample: Sample) -> str:
 
 
 def span_of(found: Any) -> tuple[int, int]:
-    """From when to when a log goes, on its own clock."""
+    """The start and end of a log, on its own clock."""
     base = found.header["base_ns"]
     wall = found.end.get("wall_ns")
     last = max([lane.t1[-1] for lane in found.lanes.values() if lane.t1], default=base)
     stop = max(last, base + wall if isinstance(wall, int) else last, base + 1)
-    return base, min(stop, _EVER)  # a damaged log says anything
+    return base, min(stop, _EVER)  # a damaged log may hold any number
 
 
 def main_thread(found: Any) -> int:
-    """The thread that opened the log, unless only others are in it."""
+    """The thread that opened the log, unless the log holds only other threads."""
     seen = {sample.thread for sample in found.samples} | found.lanes.keys()
     if found.main in seen or not found.lanes:
         return found.main
@@ -164,14 +165,14 @@ def main_thread(found: Any) -> int:
 
 
 def _unrecorded(found: Any, start: int, stop: int) -> tuple[list[int], list[int]]:
-    """The stretches that a schedule has left out: between the steps that were recorded."""
+    """The stretches that a schedule left out, between the recorded steps."""
     if not found.header.get("schedule"):
         return [], []
     steps = [mark for mark in found.marks if mark.what == "step"]
     last = max([lane.t1[-1] for lane in found.lanes.values() if lane.t1], default=start)
     ends = [start, *(mark.t1 for mark in steps)]
     begins = [*(mark.t0 for mark in steps), stop]
-    if steps and last > steps[-1].t1:  # a step that nobody has ended
+    if steps and last > steps[-1].t1:  # an unfinished step
         ends[-1] = last
     return ends, begins
 
@@ -211,7 +212,7 @@ class Union:
 
 
 def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
-    """(when forward events of a lane ended, nanoseconds that hearing one event takes)."""
+    """(when forward events of a lane ended, nanoseconds that the listener takes for one event)."""
     if lane is None or not found.keys:
         return np.array([], np.int64), 0.0
     each = found.end.get("hearing_ns", 0) / max(1, found.end.get("events", 0))
@@ -219,7 +220,7 @@ def _hearing(found: Any, lane: Any) -> tuple[np.ndarray, float]:
 
 
 def _costs(found: Any, lane: Any, thread: int) -> tuple[np.ndarray, np.ndarray]:
-    """(when events and marks of a thread ended, nanoseconds that hearing each of them took)."""
+    """(when events and marks of a thread ended, nanoseconds that the listener took for each)."""
     ends, each = _hearing(found, lane)
     heard = [mark for mark in found.marks if mark.what in _HEARD]
     marks = [mark.t1 for mark in heard if mark.thread == thread]
@@ -231,20 +232,20 @@ def _costs(found: Any, lane: Any, thread: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _look(found: Any, looks: int) -> float:
-    """Nanoseconds that each look at a thread takes: it and the sampler's run in turns."""
+    """Nanoseconds that each sample of a thread takes: the thread and the sampler's run in turns."""
     told = ("writing_ns", "hearing_ns", "marking_ns")
     spent = found.end.get("recording_ns", 0) - sum(found.end.get(name, 0) for name in told)
     return max(0, spent) / max(1, looks)
 
 
 def _of_kind(found: Any, lane: Any, kind: str) -> np.ndarray:
-    """Which events of a lane are of this kind."""
+    """Which events of a lane have this kind."""
     fitting = np.array([key[0] == kind for key in found.keys], bool)
     return fitting[np.asarray(lane.key, np.int64)]
 
 
 def recording_in_passes(found: Any, thread: int) -> int:
-    """Nanoseconds of whole backwards on a thread that hearing and writing of events took."""
+    """Nanoseconds of whole backwards on a thread that the recording of events took."""
     lane = found.lanes.get(thread)
     if lane is None or not found.keys:
         return 0
@@ -265,7 +266,7 @@ def recording_in_passes(found: Any, thread: int) -> int:
 
 
 def without_recording(spent: dict[Any, int], recording: int) -> dict[Any, int]:
-    """What the recording took of each whole backward's own time, in proportion to it."""
+    """The recording's part of each whole backward's own time, in proportion to it."""
     total = sum(spent.values())
     part = min(1.0, recording / total) if total else 0.0
     return {key: round(part * ns) for key, ns in spent.items()}
@@ -275,12 +276,13 @@ def _weighed(
     samples: list[Sample], span: tuple[int, int], covered: Union, ends: np.ndarray, costs: Any,
     look: float,
 ) -> tuple[list[tuple[Sample, int]], int]:  # fmt: skip
-    """Each sample with the uncovered time since the one before it, and what recording took of all.
+    """Each sample with the uncovered time since the one before it; the recording's part of all.
 
-    ends, costs  when something was heard, and what hearing it took; look: what a sample took
+    ends, costs  when an event or mark ended, and its cost in the listener; look: the cost of a
+                 sample
     """
     times = np.array([span[0], *(sample.t for sample in samples), max(span)], np.int64)
-    times = np.clip(times, *span)  # one may be taken while the log closes
+    times = np.clip(times, *span)  # a sample may come while the log closes
     free = np.maximum(np.diff(times) - np.diff(covered.until(times)), 0)
     until = np.concatenate([[0.0], np.cumsum(costs)])[np.searchsorted(ends, times)]
     taken = np.diff(until)
@@ -291,7 +293,7 @@ def _weighed(
 
 
 def _in_ops(samples: list[Sample], start: int, covered: Union) -> list[int]:
-    """Of each sample, the covered time since the one before it."""
+    """For each sample, the covered time since the one before it."""
     times = np.array([start, *(sample.t for sample in samples)], np.int64)
     return np.diff(covered.until(times)).tolist()
 
@@ -302,7 +304,7 @@ _Frames = tuple[dict, ...]  # sites, outermost first
 
 
 def _python(weighed: list[tuple[Sample, int]]) -> list[Spot]:
-    """The lines at which Python of the program, or what it calls, spends most."""
+    """The lines where the program's Python, or its callees, spends most."""
     left = [
         (_outermost_first(s.stack), ns, s.via) for s, ns in weighed if _kind(s) == "python" and ns
     ]
@@ -320,11 +322,13 @@ def _python(weighed: list[tuple[Sample, int]]) -> list[Spot]:
 
 
 def _hot(stacks: list[tuple[_Frames, int, str]]) -> tuple[str, str, set[int]]:
-    """(place, function, members): the innermost line or function that most of a hot line is in.
+    """(place, function, members): the innermost line or function that holds most of a hot line's
+    time.
 
-    From the outermost frames inwards: the line with the most time, then the function that it calls,
-    as long as that has most of the line's time. Where a function spreads its time over many lines,
-    all of it is meant, and its heaviest line named.
+    The search goes from the outermost frames inwards: to the line with the most time, then to the
+    function that it calls. It goes on while that function has most of the line's time. If a
+    function spreads its time over many lines, the result is the whole function, with its heaviest
+    line.
     """
     members = set(range(len(stacks)))
     depth = 0
@@ -347,7 +351,7 @@ def _hot(stacks: list[tuple[_Frames, int, str]]) -> tuple[str, str, set[int]]:
 
 
 def _outermost_first(sites: Sequence[dict]) -> _Frames:
-    """The frames; a comprehension counts to the line of its function."""
+    """The frames; a comprehension counts for the line of its function."""
     return tuple(site for site in reversed(sites) if not site["function"].endswith(_COMPREHENSIONS))
 
 
@@ -366,7 +370,7 @@ def _heaviest(weighted: Iterable[tuple[Hashable, int]]) -> Hashable:
 
 
 def _imports(weighed: list[tuple[Sample, int]], in_ops: list[int]) -> list[Spot]:
-    """Imports, by the line that asked for them."""
+    """Imports, by the line that requested them."""
     found: dict[str, Spot] = {}
     names: dict[str, list[tuple[str, int]]] = {}
     for (sample, ns), more in zip(weighed, in_ops, strict=True):
@@ -395,7 +399,7 @@ def _data(weighed: list[tuple[Sample, int]], others: list[Sample]) -> list[Spot]
         total = sum(ns for _, ns in waited)
         own = [(_outermost_first(s.stack[: s.inside]), ns, s.via) for s, ns in waited if s.inside]
         waits = sum(ns for _, ns, _ in own) < _MAIN_PART * total
-        if waits:  # in workers: their lines, or none where they are processes
+        if waits:  # in workers: their lines; workers that are processes have none
             own = [(_outermost_first(s.stack[: s.inside]), 1, s.via) for s in others]
         place, function = asker, ""
         if own:

@@ -1,4 +1,4 @@
-"""What each command is given: its options and files."""
+"""The options and files of each command."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from minigrad.instrument.terminal import columns, count
 from .arguments import columns_wide, microseconds, percent, schedule
 from .view import BY, SORT
 
-WRITERS: dict[str, str] = {  # the one that needs more of a log than the others do comes first
+WRITERS: dict[str, str] = {  # first the one that needs more of a log than the others
     "bytes": "speedscope file: bytes that were alive at the peak, by stack",
     "chrome": "Chrome trace, for Perfetto",
     "speedscope": "speedscope file: time",
@@ -30,7 +30,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("events", *WRITERS),
         default="events",
-        help="what FILE will hold; bytes and html record memory too",
+        help="format of FILE; bytes and html also record memory",
     )
     add(
         "--min-us",
@@ -48,11 +48,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--schedule",
         type=schedule,
         metavar="W,U,A[,N]",
-        help="skip W steps, hear and forget U, record A; N times (default: until the end). A step "
+        help="skip W steps, warm up for U, record A; N times (default: until the end). A step "
         "ends with a step of the first optimizer",
     )
-    add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
-    add("--live", action="store_true", help="show a table that is drawn again twice a second")
+    add("--device", action="store_true", help="also record when each op ran on the GPU, by stream")
+    add("--live", action="store_true", help="show a table that refreshes twice a second")
     add("--quiet", action="store_true", help="say nothing when the script has ended")
     add("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     add("script", help="the Python file to run")
@@ -100,8 +100,8 @@ def add_diff(parser: argparse.ArgumentParser) -> None:
         "--runs",
         type=count,
         metavar="N",
-        help="run both programs N times in turns, up to three times as often while a row of weight "
-        "would not show a change of 10%%, and compare those runs (5 is a good number)",
+        help="run both programs N times in turns and compare those runs (5 is a good number). They "
+        "run up to three times as often while a row of weight would not show a change of 10%%",
     )
     add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
     add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")
@@ -130,7 +130,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("log", help="an event log; recorded with --memory it tells more")
     add("-o", "--out", metavar="FILE", help="default: the log's name with .html")
-    add("--compare", metavar="JSON", help="what minigrad-profile compare --save FILE.json wrote")
+    add("--compare", metavar="JSON", help="a file from minigrad-profile compare --save FILE.json")
     add(
         "--also",
         action="append",
@@ -182,7 +182,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def add_width(parser: argparse.ArgumentParser) -> None:
-    """How wide a command's tables and sentences are."""
+    """The argument for the width of a command's tables and sentences."""
     parser.add_argument(
         "--width",
         type=columns_wide,

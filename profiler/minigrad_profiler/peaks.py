@@ -1,7 +1,7 @@
-"""What this machine can do: operations a second, bytes a second from its caches and from memory.
+"""This machine's peaks: operations a second, bytes a second from its caches and from memory.
 
-Measured in a second or two, when a command needs it. Each figure is that of the fastest of many
-short calls, which other programs leave alone now and then, however busy the machine is.
+A command measures them in a second or two when it needs them. Each figure comes from the fastest of
+many short calls: even on a busy machine, some calls run undisturbed.
 """
 
 import functools
@@ -19,7 +19,7 @@ _SECONDS = 0.04  # for each measurement
 _CALLS = 10  # at least, of a copy that takes some ms
 _PRODUCTS = (256, 768)  # rows of the matrices: half a millisecond on one thread of BLAS, and more
 _TRAFFIC = [1 << power for power in range(15, 28)]  # bytes read and written, the last from memory
-_SHARED = 1 << 23  # bytes that ops move from which they may share their work among threads
+_SHARED = 1 << 23  # bytes moved: from so many on, ops may share their work among threads
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,9 +27,8 @@ class Peaks:
     """Operations a second by dtype, and bytes a second.
 
     bandwidth  from memory
-    caches     (bytes that a call reads and writes, bytes a second), the fewest bytes first: arrays
-               that fit a cache come from there, by one thread where they are small. () where that
-               was not measured
+    caches     (bytes that a call reads and writes, bytes a second), the fewest bytes first. Arrays
+               that fit a cache come from there; one thread reads small ones. () if not measured
     """
 
     float32: float
@@ -38,7 +37,7 @@ class Peaks:
     caches: tuple[tuple[int, float], ...] = ()
 
     def flops(self, dtype: str) -> float:
-        """The peak for a dtype; narrower ones are taken as float32."""
+        """The peak for a dtype; narrower dtypes count as float32."""
         return self.float64 if dtype in ("float64", "complex128") else self.float32
 
     def traffic(self, moved: int) -> float:
@@ -67,12 +66,13 @@ def measured_peaks() -> Peaks:
 
 
 def _falling(speeds: list[float]) -> list[float]:
-    """No less than those after it: what is fast with many bytes is so with fewer."""
+    """Each at least those after it: a speed reached with many bytes is possible with fewer."""
     return [max(speeds[i:]) for i in range(len(speeds))]
 
 
 def _product(dtype: Any) -> float:
-    """Of matrix products, with BLAS as it is and at one thread: on a busy machine that may win."""
+    """Operations a second of matrix products, with BLAS as it is and at one thread: one may win on
+    a busy machine."""
     best = 0.0
     for n in _PRODUCTS:
         a = np.random.default_rng(0).random((n, n)).astype(dtype)
@@ -85,7 +85,8 @@ def _product(dtype: Any) -> float:
 
 
 def _copy(nbytes: int, count: int = 1) -> float:
-    """Of copies, half read and half written, by so many of the threads that ops share."""
+    """Bytes a second of copies, half read and half written, by so many of the threads that ops
+    share."""
     source = np.ones(nbytes // 16)
     target = np.empty_like(source)
     parts = list(zip(*(np.array_split(a, count) for a in (target, source)), strict=True))
@@ -95,7 +96,7 @@ def _copy(nbytes: int, count: int = 1) -> float:
 
 
 def _fastest(call: Callable[[], Any]) -> float:
-    """Seconds of the fastest of the calls that fit into a fixed time, and of some at least."""
+    """Seconds of the fastest of the calls that fit into a fixed time, and of at least `_CALLS`."""
     call()
     best, count, end = math.inf, 0, perf_counter() + _SECONDS
     while True:

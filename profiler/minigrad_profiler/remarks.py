@@ -1,4 +1,4 @@
-"""What the commands say on standard error, a line each."""
+"""Messages of the commands on standard error, a line each."""
 
 import sys
 
@@ -16,6 +16,6 @@ def wrote(path: str) -> None:
 
 
 def cut_off(cut: str | None) -> None:
-    """Say that a log was cut off, if it was."""
+    """Report that a log was cut off, if it was."""
     if cut:
-        remark(f"{cut}; what follows is what was there")
+        remark(f"{cut}; the output covers the part before")

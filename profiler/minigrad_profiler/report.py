@@ -1,7 +1,7 @@
 """The HTML report: one file that needs no network, made from an event log.
 
-Everything is summed and thinned here, so that the page stays small for any log; the scripts in
-assets/ draw it. All texts from the log are data to them, never markup.
+Everything is summed and thinned here: the page stays small for any log. The scripts in assets/ draw
+it. They treat all texts from the log as data, never as markup.
 """
 
 import json
@@ -36,12 +36,12 @@ _COLOURS = {
     "Python": "python", "DataLoader": "data", "imports": "hook", "optimizers": "optimizer",
     "recording": "recording", "garbage collection": "gc",
 }  # fmt: skip
-_LEAST_PART = 0.005  # of the run: a smaller part outside of ops has no name of its own
+_LEAST_PART = 0.005  # of the run: a smaller part outside of ops is not named
 
 
 @dataclass(slots=True)
 class Report:
-    """What one log tells, and what is made of it.
+    """The contents of one log, and all that is computed from it.
 
     beside  the time outside of ops
     others  logs of other processes of the same run, for the timeline alone
@@ -57,7 +57,7 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The program that wrote the log, where it says so."""
+        """The program that wrote the log, if the log names it."""
         program = self.measured.header.get("program")
         return program if isinstance(program, str) and program else "minigrad profile"
 
@@ -75,7 +75,7 @@ class Report:
             "SCRIPT": "\n".join(map(_asset, _SCRIPTS)),
             "DATA": _in_script(self.data(title, compare, source, trusted)),
         }
-        # Each part is put in by place, not by search and replace: a name in the log may well
+        # Parts are inserted by position, not by search and replace: a name in the log may
         # contain a marker of the template.
         return "".join(parts.get(piece, piece) for piece in _asset("report.html").split("%%"))
 
@@ -86,7 +86,7 @@ class Report:
         source: bool = True,
         trusted: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """What the scripts know of the log."""
+        """The data for the page's scripts."""
         lines = self.tables
         return {
             "title": inert(title, 100),
@@ -114,9 +114,9 @@ class Report:
 
 
 def report_of(log: str, peaks: Peaks | None = None, also: Sequence[str] = ()) -> Report:
-    """Read a log; FormatError where it is damaged.
+    """Read a log; FormatError if it is damaged.
 
-    peaks  of the machine; measured now where they are not given
+    peaks  of the machine; default: measured now
     also   logs of other processes of the same run
     """
     columns = Shaped(log)
@@ -133,14 +133,14 @@ def report_of(log: str, peaks: Peaks | None = None, also: Sequence[str] = ()) ->
 def write_report(
     log: str, out: str, compare: str | None = None, source: bool = True, title: str | None = None
 ) -> str | None:
-    """Write the report of a log; where the log was cut off, in one line, or None."""
+    """Write the report of a log; return where the log was cut off, in one line, or None."""
     report = report_of(log)
     write_whole(out, report.page(title or report.title, compare, source))
     return report.measured.cut
 
 
 def _summary(found: Measured, memory: Memory | None, beside: Outside) -> dict[str, Any]:
-    """parts: where the time of the main thread went."""
+    """The numbers at the head of the page; parts: the shares of the main thread's time."""
     header, end = found.header, found.end
     start, stop = found.span
     texts = ("minigrad", "python", "numpy", "cupy", "device")
@@ -203,7 +203,7 @@ def _marks(found: Measured) -> list[list[Any]]:
 
 
 def _in_script(value: object) -> str:
-    """JSON that may stand inside an HTML script element: no <, > or & in it."""
+    """JSON that is safe inside an HTML script element: no <, > or & in it."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

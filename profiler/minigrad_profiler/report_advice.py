@@ -1,7 +1,7 @@
-"""What a log says should be looked at first: findings, each with its line, figures and a next step.
+"""Findings to look at first, each with its line, figures and a next step.
 
-Every finding is computed from the log alone. It says what was measured; whether the program can do
-without it only its author knows.
+Every finding is computed from the log alone and states a measurement. Only the author knows whether
+the program can do without it.
 """
 
 from minigrad.instrument.formats import header, json_text
@@ -35,16 +35,16 @@ def advice(
 
 
 def _join_related(found: list[Finding]) -> None:
-    """Of two findings that one fault explains, the other steps back."""
+    """Where one fault explains two findings, keep one or let the other rank behind it."""
     by_kind = {finding.kind: finding for finding in reversed(found)}
     vain, trip, tiny = map(by_kind.get, ("no backward", "round trip", "tiny ops"))
     if vain is None:
         return
-    if trip is not None:  # what was recorded in vain since its result went through NumPy
+    if trip is not None:  # recorded in vain because its result went through NumPy
         trip.weight, trip.fault = trip.weight + vain.weight, trip.fault or vain.fault
         trip.evidence += f"; {vain.weight:.0%} of the run was recorded before, for no backward"
         found.remove(vain)
-    elif tiny is not None and tiny.weight < 2 * vain.weight:  # its calls are those
+    elif tiny is not None and tiny.weight < 2 * vain.weight:  # its calls are the same
         tiny.fault = False
 
 

@@ -28,7 +28,7 @@ def report(options: argparse.Namespace) -> int:
 
 
 def advice(options: argparse.Namespace) -> int:
-    """Print what stands out."""
+    """Print the findings."""
     found = report_of(options.log)
     cut_off(found.measured.cut)
     print(as_json(found.findings) if options.json else as_text(found.findings, options.width))

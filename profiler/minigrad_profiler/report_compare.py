@@ -15,7 +15,7 @@ _MOST = 100  # ways, runs, losses
 
 
 def comparison(path: str) -> dict[str, Any]:
-    """What the page shows of it; FormatError where the file is not a comparison."""
+    """The page's part on a comparison; FormatError if the file is not a comparison."""
     try:
         with opened(path) as file:
             content = file.read(_MOST_BYTES + 1)

@@ -1,4 +1,5 @@
-"""Trees of the report's flame graph: by scope and op, and by the callers where the log has them."""
+"""Trees of the report's flame graph: by scope and op, by line, and by the callers if the log has
+them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +8,7 @@ from .report_log import Call, Measured, inert
 
 MOST_NODES = 4_000
 MOST_DEPTH = 60
-_LEAST = 1 / 4000  # of the whole: what is narrower is put together
+_LEAST = 1 / 4000  # of the whole: narrower parts are merged
 
 
 class _Node:
@@ -72,7 +73,7 @@ def _along(root: _Node, path: Iterable[str]) -> list[_Node]:
 
 
 def _listed(name: str, node: _Node, least: float, count: list[int]) -> list[Any] | None:
-    """The node as a list, parts shorter than `least` put together; None: too many nodes."""
+    """The node as a list, with parts shorter than `least` merged; None: too many nodes."""
     count[0] += 1
     if count[0] > MOST_NODES:
         return None

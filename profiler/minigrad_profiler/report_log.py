@@ -1,6 +1,6 @@
 """An event log read once for the report: sums by kind of call, and the calls in time.
 
-What a million events leave in memory is four numbers each, and one key for each kind of call.
+Each event takes four numbers of memory, and each kind of call one key.
 """
 
 from array import array
@@ -21,10 +21,10 @@ NO_LINE = "(unknown line)"
 
 
 class Call(NamedTuple):
-    """What calls are told apart by; of a whole backward kind is "pass".
+    """The key of a call; for a whole backward kind is "pass".
 
     stack   (place, function) of the callers, innermost first
-    came    the line where the float64 of a promoted call came in, where that is known
+    came    the line where the float64 of a promoted call came in, if known
     """
 
     kind: str
@@ -44,7 +44,8 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """Of the events with one key on one thread: how many, their own time, and with those inside.
+    """For the events with one key on one thread: their number, their own time, and their total
+    time.
 
     least_ns: the own time of the shortest.
     """
@@ -59,7 +60,7 @@ class Sums:
 class Measured:
     """A log: `sums[thread][number]` are those of `keys[number]`; lanes hold the events in time.
 
-    seqs    of each lane: the number of each event's node, -1 where there is none
+    seqs    of each lane: the number of each event's node, -1 for none
     """
 
     path: str
@@ -89,7 +90,7 @@ class Measured:
 
     @property
     def span(self) -> tuple[int, int]:
-        """From when to when the log goes, on its own clock."""
+        """The start and end of the log, on its own clock."""
         return span_of(self)
 
 
@@ -103,7 +104,7 @@ def add(to: Sums, more: Sums) -> None:
 
 
 def measured(path: str, others: Callable[[Record], None] | None = None) -> Measured:
-    """Read a log; FormatError where it is damaged. others: as in Lanes."""
+    """Read a log; FormatError if it is damaged. others: as in Lanes."""
     reading = _Reading()
     lanes = Lanes(path, reading.key_of, others)
     found = Measured(
@@ -160,13 +161,14 @@ def _named(site: dict[str, Any]) -> tuple[str, str]:
 
 
 def _dtype(arrays: dict[str, Any]) -> str:
-    """The dtype that a call's work is held against: that of its first output."""
+    """The dtype of a call's work: that of its first output."""
     described = arrays["outputs"] or arrays["inputs"]
     return described[0]["dtype"] if described else "float64"
 
 
 def inert(text: str, limit: int = 160) -> str:
-    """A text to be shown: one line, no characters without a glyph, not too long; paths short."""
+    """A text that is safe to show: one line, no characters without a glyph, not too long; paths
+    short."""
     text = with_glyphs(relative(text[: 8 * limit]))
     return text if len(text) <= limit else f"{text[: limit // 3]}…{text[limit // 3 + 1 - limit :]}"
 
@@ -177,6 +179,6 @@ def with_glyphs(text: str) -> str:
 
 
 def inert_place(place: str) -> str:
-    """file:line to be shown, the same for the same line everywhere in a page."""
+    """file:line that is safe to show, the same for the same line everywhere in a page."""
     file, colon, line = place.rpartition(":")
     return f"{inert(file, 240)}{colon}{line}"

@@ -1,7 +1,7 @@
-"""The report's part on memory: what `minigrad-profile memory` tells, and more over the whole run.
+"""The report's part on memory: the results of `minigrad-profile memory`, and more of the whole run.
 
-The live set at the peak does not show what waits for the backward at other moments, so that is
-followed through the whole log.
+The live set at the peak does not show the arrays that wait for the backward at other moments. So
+this module follows them through the whole log.
 """
 
 from dataclasses import asdict, dataclass
@@ -21,9 +21,10 @@ _MOST_STEPS = 200  # optimizer steps looked at
 
 @dataclass(slots=True)
 class Waiting:
-    """What of one op on one line waits for the backward: the most at once, and when.
+    """Arrays of one op on one line that wait for the backward: the most at once, and when.
 
-    start_ns   when the forward had last read it: the earliest moment a recomputation could drop it
+    start_ns   when the forward had last read them: the earliest moment a recomputation could drop
+               them
     stop_ns    when the backward had
     """
 
@@ -38,7 +39,8 @@ class Waiting:
 
 @dataclass(slots=True)
 class Unread:
-    """Gradients that neither an op nor an optimizer read; first_use: lines of inputs so shaped."""
+    """Gradients that neither an op nor an optimizer read; first_use: lines of inputs of that
+    shape."""
 
     place: str
     made_by: str
@@ -50,7 +52,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Growth:
-    """Memory that grew from step to step, and who made most of what stayed."""
+    """Memory that grew from step to step, and the op and line of most of the growth."""
 
     steps: int
     before: int
@@ -61,7 +63,7 @@ class Growth:
 
 @dataclass(slots=True)
 class Memory:
-    """Everything of memory that the report and its advice speak of."""
+    """The memory of a log as the report and its advice use it."""
 
     story: Story
     waiting: list[Waiting]
@@ -99,7 +101,7 @@ class Memory:
 
 
 def _shown(found: Any) -> dict[str, Any]:
-    """An owner, or what waits, with texts that may be shown."""
+    """An owner or a waiting array, with texts that are safe to show."""
     return asdict(found) | {
         "op": inert(found.op, 60), "place": inert_place(found.place), "scope": inert(found.scope),
     }  # fmt: skip
@@ -119,7 +121,7 @@ class Shaped(Columns):
 
 
 def memory_of(columns: Shaped, marks: list[Mark]) -> Memory:
-    """What the columns of a log tell that was recorded with memory."""
+    """The memory of a log that was recorded with memory, from its columns."""
     story = story_of(columns, buckets=400)
     steps = sorted([mark for mark in marks if mark.what == "optimizer"], key=lambda mark: mark.t0)
     steps = steps[:: max(1, len(steps) // _MOST_STEPS)]
@@ -148,9 +150,9 @@ def _waiting(columns: Columns) -> list[Waiting]:
 
 
 def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
-    """Gradients that were there throughout an optimizer's step and were never read after it began.
+    """Gradients that existed throughout an optimizer's step and were never read after it began.
 
-    Without an optimizer in the log nothing is said: the program may read `.grad` by itself.
+    A log without an optimizer gives no finding: the program may read `.grad` by itself.
     """
     born, died, used = (np.asarray(c) for c in (columns.born, columns.died, columns.used))
     gradient, ever = once(columns, "gradient"), np.zeros(len(born), bool)
@@ -160,8 +162,8 @@ def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
     groups: dict[tuple, list[int]] = {}
     for row in np.flatnonzero(ever).tolist():
         shape = _without_ones(columns.shapes.get(row, ()))
-        # The first gradient of a tensor may be the array of the op that read it, noted there; the
-        # sums that take its place are noted at the backward. What it is of joins them.
+        # The log has the first gradient of a tensor at the op that read the tensor, and later
+        # sums at the backward. The tensor joins the two.
         of = first_uses.get(shape) or columns.owner[row]
         groups.setdefault((of, shape), []).append(row)
     found = []
@@ -175,7 +177,7 @@ def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
 
 
 def _first_uses(columns: Shaped) -> dict[tuple, tuple[str, ...]]:
-    """By shape, lines at which arrays which no op had made were first given to an op."""
+    """By shape, the lines where an op first gets an array that no op has made."""
     kinds = CATEGORIES.index("input"), CATEGORIES.index("parameter")
     found: dict[tuple, dict[str, None]] = {}
     for row, shape in columns.shapes.items():
@@ -186,12 +188,12 @@ def _first_uses(columns: Shaped) -> dict[tuple, tuple[str, ...]]:
 
 
 def _without_ones(shape: tuple) -> tuple:
-    """A shape as a reshape of the gradient leaves it recognisable."""
+    """A shape as it stays recognisable when a reshape adds or removes ones."""
     return tuple(n for n in shape if n != 1)
 
 
 def _growth(columns: Columns, steps: list[Mark], story: Story) -> Growth | None:
-    """Whether more was alive after each optimizer step than after the one before."""
+    """The growth, if more was alive after each optimizer step than after the one before."""
     if len(steps) < 5:
         return None
     born, died = np.asarray(columns.born), np.asarray(columns.died)

@@ -1,8 +1,8 @@
-"""The user's source in the report: each measured line with its time and bytes next to it.
+"""The user's source in the report: each measured line with its time and bytes.
 
-A log may come from elsewhere and name any file of this machine. So a text is shown only where its
-SHA-256 is the one that the log holds, or where the user points at the file; one that has changed
-is then shown with a warning. The text of a notebook's cell is in the log itself.
+A log may come from elsewhere and name any file of this machine. So the report shows a text only if
+its SHA-256 is in the log, or if the user names the file. A file that has changed since then appears
+with a warning. The text of a notebook's cell is in the log itself.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ def sources(
 ) -> list[dict[str, Any]]:
     """The files of the log, those with the most time first.
 
-    trusted  files and folders whose text is shown even where it is not the one of the log
+    trusted  files and folders whose text is shown even if it differs from the log's
 
-    lines  the text, from line `first` on; none where it was not read (`note` says why)
+    lines  the text, from line `first` on; none if it was not read (`note` says why)
     hot    {line: [forward ns, backward ns, engine ns, calls, bytes, flops, waiting bytes]}
     """
     files: dict[str, dict[int, list[int]]] = {}
@@ -76,7 +76,7 @@ def _file(
 
 
 def code_at(place: str, known: Mapping[str, Source]) -> str:
-    """The line of a notebook's cell, as the log holds it; "" of a file, which anybody can open."""
+    """The line of a notebook's cell, from the log; "" for a file, which anybody can open."""
     file, _, line = place.rpartition(":")
     text = known[file].text if file in known else None
     lines = text.splitlines()[int(line) - 1 : int(line)] if text else []
@@ -84,7 +84,7 @@ def code_at(place: str, known: Mapping[str, Source]) -> str:
 
 
 def _text(file: str, known: Source | None, trusted: Sequence[str]) -> tuple[list[str] | None, str]:
-    """(lines or None, what is to be said of them)."""
+    """(lines or None, a note about them)."""
     held = None if known is None else known.text
     content = source_of(file) if held is None else held.encode(errors="replace")
     if content is None:
@@ -104,6 +104,6 @@ def _text(file: str, known: Source | None, trusted: Sequence[str]) -> tuple[list
 
 
 def _is_inside(file: str, path: str) -> bool:
-    """Whether the file is `path` or lies in that folder, with all links followed."""
+    """Whether the file is `path` or lies in that folder, with all links resolved."""
     file, path = os.path.realpath(file), os.path.realpath(path)
     return file == path or file.startswith(os.path.join(path, ""))

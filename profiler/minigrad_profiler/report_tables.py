@@ -1,6 +1,6 @@
 """The tables of the report: by op, shape, line, scope and thread, with a badge for each direction.
 
-Their sums are those of `minigrad-profile view --json`: a test holds the two against each other.
+Their sums equal those of `minigrad-profile view --json`; a test compares the two.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from .report_log import NO_LINE, Call, Measured, Sums, add, inert, inert_place
 from .roofline import Calls, Peaks, Point
 from .view import ENGINE
 
-MOST_ROWS = 1000  # of a table; the rest stand in one row
+MOST_ROWS = 1000  # of a table; one row sums the rest
 
 COLUMNS = (
     "name", "calls", "self", "forward", "backward", "total", "bytes", "flops", "moved", "share",
@@ -33,7 +33,8 @@ BY: dict[str, Callable[[Call], str]] = {
 
 
 class Line:
-    """A row that is being summed: its sums by kind, and its work held against the machine."""
+    """A row while it is summed: its sums by kind, and its work compared with the machine's
+    peaks."""
 
     def __init__(self, name: str, place: str = ""):
         self.name, self.place = name, place
@@ -43,7 +44,7 @@ class Line:
         self._work: dict[tuple, Calls] = {}
 
     def add(self, call: Call, sums: Sums) -> None:
-        """Count some calls of a kind."""
+        """Count calls of one kind."""
         add(self.kinds.setdefault(call.kind, Sums()), sums)
         n = sums.calls
         self.bytes += n * call.bytes
@@ -56,7 +57,7 @@ class Line:
         calls.more(n, sums.self_ns, sums.least_ns)
 
     def hold(self, peaks: Peaks) -> None:
-        """Hold what was counted against the machine's peaks, once."""
+        """Compare the counted work with the machine's peaks, once."""
         for (kind, *_), calls in self._work.items():
             self.points[kind].add(calls, peaks)
         self._work.clear()
@@ -78,7 +79,7 @@ class Line:
         return sum(sums.total_ns for sums in self.kinds.values())
 
     def bound(self, phase: str) -> str:
-        """ "compute", "memory", "overhead", or "" where there is nothing to say."""
+        """ "compute", "memory", "overhead", or "" if unknown."""
         return self.points[phase].bound if self.points[phase].calls else ""
 
 
@@ -106,7 +107,7 @@ def lines_by(measured: Measured, by: str, peaks: Peaks) -> list[Line]:
 
 
 def table(lines: list[Line]) -> dict[str, Any]:
-    """Rows as lists, in the order of COLUMNS; what is beyond the most rows is summed in the last.
+    """Rows as lists, in the order of COLUMNS; the last row sums those beyond MOST_ROWS.
 
     rest   how many rows the last one stands for; 0: none
     """

@@ -1,6 +1,6 @@
-"""The timeline of the report: the longest events one by one, the rest as how busy each moment was.
+"""The timeline of the report: the longest events one by one, the rest as the load of each moment.
 
-However long the log, the page gets at most MOST_EVENTS bars; it says how many it does not have.
+For a log of any length, the page gets at most MOST_EVENTS bars, and says how many are missing.
 """
 
 import os
@@ -19,12 +19,12 @@ MOST_EVENTS = 20_000
 MOST_MARKS = 4_000
 MOST_LANES = 64
 EACH_LOG = 1 << 44  # node numbers of the second log begin here
-_FAR = 10**15  # nanoseconds, some 11 days: logs that began so far apart are of no one run
-BINS = 600  # stretches of time in which what has no bar is counted
+_FAR = 10**15  # nanoseconds, some 11 days: logs with such a distance belong to different runs
+BINS = 600  # stretches of time that count the events without a bar
 
 
 class _Place(NamedTuple):
-    """A lane to be drawn: its log, its thread, and what makes its times those of the page."""
+    """A lane to be drawn: its log, its thread, and the shift of its times on the page."""
 
     log: int
     measured: Measured
@@ -37,13 +37,13 @@ class _Place(NamedTuple):
 
 
 def timeline(measured: Measured, others: Sequence[Measured] = ()) -> dict[str, Any]:
-    """Times in nanoseconds from the start of the earliest log.
+    """The timeline's data; times in nanoseconds from the start of the earliest log.
 
     others  logs of other processes of the same run
-    calls   what bars are of: [kind, op, shapes, place, function, scope, bytes, flops, moved]
+    calls   the calls of bars: [kind, op, shapes, place, function, scope, bytes, flops, moved]
     lanes   bars: flat lists of start, duration, call, node number (-1: none);
-            marks: [start, duration, what, name]; rest: how many have no bar, their busy part
-            of each stretch in percent
+            marks: [start, duration, what, name]; rest: the number of events without a bar;
+            busy: their percent of each stretch
     """
     logs = [measured, *others]
     shifts, span = _clocks(logs)
@@ -73,10 +73,10 @@ def timeline(measured: Measured, others: Sequence[Measured] = ()) -> dict[str, A
 
 
 def _clocks(logs: list[Measured]) -> tuple[list[int], int]:
-    """What is to be subtracted from each log's times, and how long all of them last together.
+    """The shift to subtract from each log's times, and the length of all of them together.
 
-    The moments at which a barrier let all ranks go lie on one another; without them the computer's
-    clock decides, and logs that it puts far apart begin together.
+    The moments at which a barrier let all ranks go become one moment. Without them the computer's
+    clock decides; logs that it puts too far from each other begin together.
     """
     marks = [mark for mark in map(_rank, logs) if mark is not None]
     clocks: list[Any] = [found.header.get("base_unix_ns") for found in logs]
@@ -119,18 +119,19 @@ def _drawn(
 
 
 def _kept(shown: list[_Place]) -> tuple[int, list[np.ndarray]]:
-    """How long the shortest event with a bar is (0: all have one), and which have, in each lane."""
+    """The length of the shortest event with a bar (0: all have one), and which have one, in each
+    lane."""
     spent = [np.asarray(place.lane.t1) - np.asarray(place.lane.t0) for place in shown]
     count = sum(map(len, spent))
     if count <= MOST_EVENTS:
         return 0, [np.ones(len(times), bool) for times in spent]
     together = np.concatenate(spent)
     limit = int(np.partition(together, count - MOST_EVENTS)[count - MOST_EVENTS])
-    return limit, [times > limit for times in spent]  # ties might be many
+    return limit, [times > limit for times in spent]  # without ties, which may be many
 
 
 def _busy(t0: np.ndarray, spent: np.ndarray, span: int) -> list[int]:
-    """For each stretch of time, the percent of it that events begun there took."""
+    """For each stretch of time, the percent of it taken by events that began there."""
     if not len(t0):
         return []
     width = span / BINS

@@ -1,10 +1,9 @@
-"""The roofline: what each op reached, compared with what this machine can do.
+"""The roofline: each op's speed, compared with this machine's peaks.
 
-An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth), where
-the bandwidth is that of the cache which holds b bytes, or of memory. An op that takes much longer
-than that bound spends its time on neither. If being called is a third of its time, it is bound by
-that overhead; of others the figures say nothing. S. Williams, A. Waterman, D. Patterson,
-"Roofline" (2009).
+An op of f operations that moves b bytes takes at least max(f / peak, b / bandwidth). The bandwidth
+is that of the cache which holds b bytes, or of memory. An op that takes much longer than that bound
+waits for neither. If calling it takes a third of its time, this overhead bounds it; for other ops
+the figures give no bound. S. Williams, A. Waterman, D. Patterson, "Roofline" (2009).
 """
 
 import math
@@ -20,23 +19,23 @@ from .names import fitted, scaled, sentence, wrapped
 from .peaks import Peaks, measured_peaks
 from .view import BY
 
-FAR = 4.0  # times slower than the roof: neither arithmetic nor memory is what it waits for
-SURE = 1.25  # a measured roof is known to about that
-CALLS = 1 / 3  # of its time: what calls take of an op that is bound by their overhead
+FAR = 4.0  # times slower than the roof: it waits for neither arithmetic nor memory
+SURE = 1.25  # a measured roof is accurate to about this factor
+CALLS = 1 / 3  # of its time: an op with such a part in its calls is bound by their overhead
 _SPARE = (
     "FLOP/B",
     "B/s",
     "calls",
     "FLOP/s",
     "of roof",
-)  # columns that go where a terminal has too few
+)  # columns that a narrow terminal omits
 
 
 @dataclass(slots=True)
 class Calls:
     """Calls of one op with the same operations, bytes and dtype; None: not known.
 
-    own_ns  their time together, without what ran inside; least_ns: the fastest's
+    own_ns  their time together, without the events inside; least_ns: that of the fastest
     """
 
     op: str
@@ -58,15 +57,14 @@ class Calls:
 class Point:
     """One row: an op (shape, line ...) in one direction.
 
-    bound      "compute", "memory" or "overhead": what its time is spent on; "" where that is none
-               of these
-    roof_ns    the least time its operations and bytes take on this machine
-    quiet_ns   the time if each call took as long as the fastest of its kind: what other programs
-               did meanwhile is not in it
-    calling_ns of that, the time that calls take whatever their work
-    unknown    calls whose operations are not known
-    elsewhere  calls that take too little time for their work by any roof: it is done in blocks of
-               another op, or with fewer operations. That work is not counted here
+    bound       "compute", "memory" or "overhead": the limit of its time; "" if none of these
+    roof_ns     the least time its operations and bytes take on this machine
+    quiet_ns    the time if each call took as long as the fastest of its kind: without the
+                disturbance by other programs
+    calling_ns  of that, the time that calls take without their work
+    unknown     calls whose operations are not known
+    elsewhere   calls that take too little time for their work by any roof: blocks of another op do
+                it, or fewer operations. That work is not counted here
     """
 
     name: str
@@ -132,7 +130,7 @@ class Point:
 
 @dataclass(slots=True)
 class Roofline:
-    """The points of a log, the longest first, and the peaks they are held against."""
+    """The points of a log, the longest first, and the peaks to compare them with."""
 
     points: list[Point]
     peaks: Peaks
@@ -140,7 +138,7 @@ class Roofline:
     cut: str | None = None
 
     def json(self) -> str:
-        """Everything as a JSON text."""
+        """The whole roofline as a JSON text."""
         derived = ("roof_ns", "bound", "rate", "speed", "intensity")
         rows = [asdict(p) | {name: getattr(p, name) for name in derived} for p in self.points]
         told = {"peaks": asdict(self.peaks), "by": self.by, "rows": rows}
@@ -211,7 +209,7 @@ class Roofline:
             ("float64", self.peaks.float64, self.peaks.bandwidth, "#7a4fa3", ""),
             ("caches", self.peaks.float32, self.peaks.cached, "#1f5fa8", ' stroke-dasharray="4 3"'),
         )
-        taken: list[tuple[float, float, float, float]] = []  # boxes of texts that are there
+        taken: list[tuple[float, float, float, float]] = []  # boxes of texts already placed
         for name, peak, speed, colour, dash in roofs:
             points = " ".join(
                 f"{70 + c},{20 + frame.row(min(peak, frame.intensity(c) * speed))}"
@@ -248,7 +246,7 @@ def _apart(
     dots: list[tuple[int, int]],
     taken: list[tuple[float, float, float, float]],
 ) -> Iterator[tuple[int, int, str, str]]:
-    """(x, y, anchor, name) of labels beside their dots; one that would hide another is left out."""
+    """(x, y, anchor, name) of labels next to their dots, without labels that would hide another."""
     boxes = [*taken, *[(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in dots]]
     for x, y, name in names:
         wide = 6.5 * len(name)
@@ -272,7 +270,7 @@ _COLOURS = {"compute": "#1a7f37", "memory": "#b35900", "overhead": "#b3261e", ""
 
 
 class _Frame:
-    """Where a rate and an intensity stand on a logarithmic plane."""
+    """The position of a rate and an intensity on a logarithmic plane."""
 
     def __init__(self, points: list[Point], peaks: Peaks, columns: int, rows: int):
         self.peaks, self.columns, self.rows = peaks, max(columns, 10), rows
@@ -319,7 +317,7 @@ def _axes(frame: _Frame, width: int, height: int) -> list[str]:
 
 
 def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
-    """The points of a log, grouped as in `view`; peaks: measured now where they are not given."""
+    """The points of a log, grouped as in `view`; peaks: measured now by default."""
     key = BY[by]
     peaks = peaks or measured_peaks()
 
@@ -338,10 +336,10 @@ def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
 
 
 def _told(point: Point) -> str:
-    """Of calls that no roof stands above."""
+    """A sentence about calls that take less time than any roof allows."""
     return (
-        f"{point.name} {point.phase}: of {counted(point.elsewhere, 'call')} the work is done in "
-        "blocks of another op, or with fewer operations than counted; it is left out"
+        f"{point.name} {point.phase}: {counted(point.elsewhere, 'call')} are left out, since "
+        "blocks of another op do their work, or fewer operations than counted"
     )
 
 

@@ -1,8 +1,8 @@
 """Running a script, unchanged, with an event log.
 
-The script finds what `python script.py args` would give it: sys.argv, sys.path[0], a module
-__main__ of its own. What it raises goes on to the interpreter, which then ends as it always does
-(traceback, exit code, the signal after Ctrl-C); only our own frames are cut from the traceback.
+The script sees the same sys.argv, sys.path[0] and module __main__ as under `python script.py args`.
+Its exceptions reach the interpreter, which ends as always (traceback, exit code, the signal after
+Ctrl-C). Only our own frames are cut from the traceback.
 """
 
 import atexit
@@ -25,7 +25,7 @@ from minigrad.instrument.schedule import OptimizerSteps
 
 
 class CannotOpen(Exception):
-    """The script or the log cannot be opened; said in one line."""
+    """The script or the log cannot be opened; the message is one line."""
 
 
 def run_script(
@@ -39,22 +39,22 @@ def run_script(
 ) -> None:
     """Run a script, or a module by its name, as __main__, and log its events until the end.
 
-    Where the program ends with an error, its log does not take the place of another one: it gets a
-    name of its own.
+    If the program ends with an error, its log does not replace an earlier one: it gets another
+    name.
 
     options are those of mg.event_log; `watch` is entered around the script (the live view).
     finished(path, events, dropped, failed) is called when the log is closed, after the script's
-    threads and its own exit handlers; the path is whole, and leads to what could be written. Where
-    a write has failed, the events are those that can be read there.
+    threads and its own exit handlers. The path is absolute and holds all that could be written. If
+    a write failed, `events` counts those that can be read there.
     """
     try:
         program = _module(script) if module else _file(script)
-        sys.argv = [program.path, *args]  # before the log begins, whose header names the program
+        sys.argv = [program.path, *args]  # before the log begins: its header names the program
         given = {name: value for name, value in options.items() if value is not None}
         log = event_log(os.path.abspath(log_path), **given)
         log.__enter__()
     except OSError as error:
-        where = error.filename or log_path  # a write knows no name
+        where = error.filename or log_path  # the error of a write has no filename
         raise CannotOpen(f"{where}: {error.strerror}") from None
     except DeviceError as error:
         raise CannotOpen(str(error)) from None
@@ -88,7 +88,7 @@ def run_script(
 
 
 class Program(NamedTuple):
-    """What is run: its code, what Python calls it, and the folder that it imports from."""
+    """A program to run: its code, its name for Python, and the folder that it imports from."""
 
     code: Callable[[], Any]
     path: str
@@ -132,14 +132,14 @@ def beside(path: str) -> str:
 
 
 def import_optional() -> None:
-    """Import what some ops import at their first call, which would be charged with it."""
+    """Import the modules that some ops import at their first call, which would include the time."""
     for module in ("scipy.special", "scipy.linalg", "scipy.sparse", "opt_einsum", "threadpoolctl"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
 
 def _readable(log: str) -> int:
-    """How many events a log that was cut off still tells; of a pipe or a device nobody knows."""
+    """The number of readable events of a log that was cut off; 0 for a pipe or a device."""
     count = 0
     if os.path.isfile(log):
         with contextlib.suppress(OSError, FormatError), EventReader(log, salvage=True) as reader:
@@ -149,7 +149,7 @@ def _readable(log: str) -> int:
 
 
 def _hide_own_frames() -> None:
-    """Let tracebacks begin in the script, as they would without us."""
+    """Let tracebacks begin in the script, as they would without the profiler."""
     print_traceback = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -158,7 +158,7 @@ def _hide_own_frames() -> None:
         while first is not None and first.tb_frame.f_globals is not script:
             first = first.tb_next
         if first is None and not isinstance(error, SyntaxError):
-            first = trace  # it came from us
+            first = trace  # it came from the profiler
         print_traceback(kind, error.with_traceback(first), first)
 
     sys.excepthook = hook

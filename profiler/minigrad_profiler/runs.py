@@ -1,4 +1,4 @@
-"""Several runs of two programs in turns, each into a log of its own."""
+"""Several runs of two programs in turns, each with a separate log."""
 
 import contextlib
 import os
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 
 from .arguments import a_script
 
-MOST = 3  # times as many runs as asked for, where those do not tell enough
+MOST = 3  # times as many runs as requested, if fewer do not suffice
 
 
 @contextlib.contextmanager
 def logs_of_runs(
     before: str, after: str, runs: int
 ) -> Iterator[Iterator[tuple[list[str], list[str]]]]:
-    """Logs of both sides after `runs` runs, twice as many …; ValueError where a run fails.
+    """Logs of both sides after `runs` runs, twice as many …; ValueError if a run fails.
 
-    In turns, so that a machine that becomes slower meanwhile does so for both. The logs are gone
-    when the block is left.
+    The sides run in turns: a machine that slows down then slows both. The logs are deleted at the
+    end of the block.
     """
     a_script(before)
     a_script(after)

@@ -11,10 +11,10 @@ from minigrad.instrument.table import counted, duration, shares, shortened, size
 from .names import fitted, often, place_of, scaled, sentence
 from .outside import Outside, outside, recording_in_passes, without_recording
 
-_SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
-_WIDE = 110  # columns of a terminal from which a table has more of its own
+_SPARE = ("output", "calls", "forward", "backward")  # columns that a narrow terminal omits
+_WIDE = 110  # columns of a terminal from which a table has more columns
 _MOST_PROMOTIONS = 10
-_LEAST_REST = 0.05  # of the run, outside of ops: less is not told
+_LEAST_REST = 0.05  # of the run, outside of ops: less is not shown
 _LEAST_ROW = 0.001
 _MOST_LINES = 5  # of those outside of ops
 
@@ -24,7 +24,7 @@ def _by_op(event: Event) -> str:
 
 
 def shapes_of(event: Event) -> str:
-    """The shapes of the inputs; of a backward, of its cotangent."""
+    """The shapes of the inputs; for a backward, of its cotangent."""
     return " ".join(str(tuple(x["shape"])).replace(" ", "") for x in event.arrays["inputs"])
 
 
@@ -61,14 +61,14 @@ SORT: dict[str, Callable[["Row"], Any]] = {
     "bytes": lambda row: -row.bytes,
     "name": lambda row: row.name,
 }
-ENGINE = "(engine)"  # what a whole backward takes beside its ops
+ENGINE = "(engine)"  # the time of a whole backward without its ops
 
 
 @dataclass(slots=True)
 class Row:
     """self: without the events inside; total: with them; forward, backward: parts of self.
 
-    flops, moved: operations and bytes of all calls, as far as they are known.
+    flops, moved: operations and bytes of all calls, as far as known.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Row:
 
 @dataclass(slots=True)
 class Summary:
-    """The rows of one log, and what the log says of itself.
+    """The rows of one log, and facts about the whole log.
 
     promotions   lines that made float64 of narrower floats, with the ops and how often
     marks        how often and how long: {(what, name): (count, nanoseconds)}
@@ -104,7 +104,7 @@ class Summary:
     beside: Outside | None = None
 
     def json(self) -> str:
-        """Everything as a JSON text."""
+        """The whole summary as a JSON text."""
         return json_text(
             {
                 **header("minigrad.view"),
@@ -125,7 +125,7 @@ class Summary:
         )
 
     def table(self, top: int = 40, width: int = 80) -> str:
-        """Plain text; the rows behind the first `top` in one line (0: none are)."""
+        """Plain text; one line sums the rows after the first `top` (0: shows all rows)."""
         wide = width >= _WIDE
         shown = self.rows[: top or None]
         lines = [_cells(row, wide) for row in shown]
@@ -149,7 +149,7 @@ class Summary:
         return f"{counted(self.events, 'event')}{lost}"
 
     def _outside(self, width: int) -> list[str]:
-        """What the rest of the run was, and the lines that most of it went to."""
+        """The rows of the rest of the run, and the lines that took most of it."""
         found = self.beside
         rest = 0 if found is None else max(0, found.run - found.ops)
         if found is None or rest < _LEAST_REST * found.run:
@@ -245,7 +245,7 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
 
 
 def _marks(lanes: Lanes) -> dict[tuple[str, str], tuple[int, int]]:
-    """How often each mark is in the log, and its time, the longest first; steps in one row."""
+    """How often each mark is in the log, and its time, the longest first; steps share one row."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for mark in lanes.marks:
         key = (mark.what, "each step" if mark.what == "step" else mark.name)
@@ -269,7 +269,7 @@ def _sum(name: str, rows: Iterable[Row]) -> Row:
 
 
 def _cells(row: Row, wide: bool, counts_once: bool = True) -> list[str]:
-    """counts_once: the row's totals hold each moment once, so that they mean something."""
+    """counts_once: the row's totals hold each moment once; otherwise they mean nothing."""
     more = []
     if wide:
         more = [

@@ -99,7 +99,7 @@ def test_work_that_another_op_does_is_left_out_and_told(tmp_path):
     assert (point.calls, point.elsewhere, point.moved) == (12, 2, 10_000)
     assert point.roof_ns < point.self_ns
     text = " ".join(Roofline([point], CACHED, "op").text().split())
-    assert "sub backward: of 2 calls the work is done in blocks of another op" in text
+    assert "sub backward: 2 calls are left out, since blocks of another op do their work" in text
 
 
 def test_ops_in_the_cache_stay_below_the_roof_and_are_not_bound_by_calls(tmp_path):

@@ -1,5 +1,5 @@
 "use strict";
-// The flame graph: what stands below a bar is part of it; a click or Enter looks into it.
+// The flame graph: the bars below a bar are its parts; a click or Enter zooms into it.
 
 const LEAST = 0.0008; // of the width: narrower bars are not drawn
 const LEVEL = 19;
@@ -69,7 +69,7 @@ class Flame {
     const [name, forward, backward, calls] = node;
     const time = forward + backward;
     const split = time ? 100 * forward / time : 0;
-    const lines = [name, `${duration(time)}, ${(100 * part).toFixed(1)} % of what is shown`,
+    const lines = [name, `${duration(time)}, ${(100 * part).toFixed(1)} % of the view`,
       `${duration(forward)} forward, ${duration(backward)} backward`, `${grouped(calls)} calls`];
     return element("button", {
       class: name === "(engine)" ? "flame-bar engine" : "flame-bar", "aria-label": lines.join(", "),

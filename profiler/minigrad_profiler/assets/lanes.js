@@ -12,7 +12,7 @@ class Bar {
 
   get stop() { return this.start + this.length; }
 
-  // What the tooltip says.
+  // The lines of the tooltip.
   get lines() {
     const call = this.call;
     if (!call) return [`${this.kind} ${this.name}`, duration(this.length)];
@@ -92,7 +92,7 @@ function partner(model, bar) {
   return (bar.kind === "forward" ? model.backward : model.forward).get(bar.seq) || null;
 }
 
-// Time by op and direction inside a stretch, without what runs inside, the longest first.
+// Own time by op and direction inside a stretch, the longest first.
 function summed(model, from, to) {
   const sums = new Map();
   for (const lane of model.lanes) {

@@ -1,5 +1,5 @@
 "use strict";
-// Memory over time by category, the live set at the peak, and what is kept for the backward.
+// Memory over time by category, the live set at the peak, and the arrays kept for the backward.
 
 const CHART = { width: 1000, height: 240, left: 62, bottom: 24, top: 12 };
 
@@ -122,6 +122,6 @@ class MemoryChart {
         (row) => row.start_ns) },
       { title: "backward read it at", value: (row) => row.stop_ns,
         cell: spanned((row) => row.start_ns, (row) => row.stop_ns) },
-    ], data.waiting, 3, "What waited for the backward");
+    ], data.waiting, 3, "Arrays that waited for the backward");
   }
 }

@@ -16,7 +16,7 @@ class RoofChart {
     $("roof-text").textContent = `Measured on the machine that wrote this report: ${
       rate(peaks.float32)}FLOP/s float32, ${rate(peaks.float64)}FLOP/s float64, ${
       rate(peaks.bandwidth)}B/s from memory, ${rate(peaks.cached)}B/s from caches (dashed): the roof of a point
-      is that of what holds the arrays of one call. Ops whose operations are not counted are left out.`;
+      is that of the cache or memory which holds the arrays of one call. Ops without a count of operations are left out.`;
     this.draw("op");
   }
 

@@ -1,5 +1,5 @@
 "use strict";
-// The program's lines with their time and bytes beside them.
+// The program's lines with their time and bytes.
 
 const NEAR = 3; // lines shown around a measured one
 

@@ -1,5 +1,5 @@
 "use strict";
-// The top of the page: figures, where the time went, findings, what the log says of itself.
+// The top of the page: figures, the shares of the time, findings, facts about the log.
 
 function startSummary() {
   const { summary } = report;
@@ -23,7 +23,7 @@ function startSummary() {
   $("facts").replaceChildren(...facts.map(([name, value, note]) => element("div", { class: "fact" },
     element("span", {}, name), element("b", {}, value), element("small", {}, note))));
   if (summary.cut) {
-    $("warning").textContent = `${summary.cut}. What follows is what was there.`;
+    $("warning").textContent = `${summary.cut}. The report covers the part before.`;
     $("warning").hidden = false;
   }
   $("parts").replaceChildren(

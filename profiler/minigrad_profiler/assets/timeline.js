@@ -29,8 +29,8 @@ class Timeline {
     const marks = data.lanes.reduce((sum, lane) => sum + lane.marks.length, 0);
     $("honest").textContent = (rest
       ? `${grouped(bars - marks)} of ${grouped(bars - marks + rest)} events have a bar, those longer than `
-        + `${duration(data.shortest)}; the ${grouped(rest)} others stand as the grey strip below `
-        + "each lane: the darker, the busier. " : bars - marks ? `All ${grouped(bars - marks)} events have a bar. ` : "No event was recorded. ")
+        + `${duration(data.shortest)}; the grey strip below each lane shows the ${grouped(rest)} others: `
+        + "the darker, the busier. " : bars - marks ? `All ${grouped(bars - marks)} events have a bar. ` : "No event was recorded. ")
       + (data.marks > marks ? `${grouped(marks)} of ${grouped(data.marks)} scopes and steps. ` : "")
       + (data.hidden ? `${grouped(data.hidden)} more threads with ${grouped(data.hidden_events)} `
         + "events are not drawn. " : "")
@@ -99,7 +99,7 @@ class Timeline {
 
   drawLane(paint, lane, top) {
     const { colours } = this;
-    const ends = []; // per row, how far to the right it is painted: what is thinner shares a pixel
+    const ends = []; // per row, how far to the right it is painted: thinner bars share a pixel
     for (const bar of lane.between(this.from, this.to)) {
       const y = top + 18 + bar.depth * ROW;
       let x = Math.max(this.x(bar.start), -2);
@@ -298,7 +298,7 @@ class Timeline {
       element("td", {}, duration(Math.max(0, entry.time)))));
     $("selected").replaceChildren(
       element("p", {}, element("b", {}, `${duration(to - from)} selected`),
-        ` from ${duration(from)}; time without what runs inside, of the bars drawn`),
+        ` from ${duration(from)}; own time of the bars drawn`),
       element("div", { class: "scroll" }, element("table", {}, ...rows)));
   }
 }

@@ -1,5 +1,5 @@
 "use strict";
-// What every part of the page needs: the data, numbers as people read them, elements, the tooltip.
+// Shared by all parts of the page: the data, readable numbers, elements, the tooltip.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
