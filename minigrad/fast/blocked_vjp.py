@@ -34,7 +34,7 @@ class BlockRule(NamedTuple):
     y may be g itself.
 
     positions  which of the saved values these are
-    scales whether the rule only multiplies or divides g, once
+    scales     whether the rule only multiplies or divides g, once
     """
 
     fn: Callable
@@ -90,8 +90,8 @@ def block_rule(rule: Rule, call: str, names: tuple[str, ...]) -> BlockRule:
 class LazyCotangent:
     """A cotangent of this shape and dtype that is not computed yet.
 
-    calls compute it on a block (expressions/blocks.py); the last one gives the result
-    arrays their inputs, by id, all of one shape and memory order
+    calls   compute it on a block (expressions/blocks.py); the last one gives the result
+    arrays  their inputs, by id, all of one shape and memory order
     """
 
     __slots__ = ("calls", "arrays", "shape", "dtype", "size")

@@ -100,7 +100,7 @@ them:
                 events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), no_params))
             return result
         if n0 is not None and n1 is not None:
-            ... the same, and finally
+            ...                                 the same, and finally
         if listeners and not events.brief(node, y, t0, t1):
             events.emit(("forward", "mul", t0, t1, node, (x0, x1), (y,), no_params))
         return result

@@ -1,6 +1,6 @@
 """The forms of attention that hold or copy less than the formulas.
 
-blocks attention and its gradient: never all scores; on a GPU, too, after its kernels
+blocks     attention and its gradient: never all scores; on a GPU, too, after its kernels
 in place   self_attention: products write into the slices of one array; so does its gradient's rule
 """
 

@@ -3,14 +3,14 @@
 They are variants of the ops. A call asks them in the order of this file, and the first suitable one
 computes it. Each returns its fastest memory layout (backends/image_layout.py).
 
-widened two dtypes, or 16 bits: one of the others, in the dtype that BLAS multiplies
+widened          two dtypes, or 16 bits: one of the others, in the dtype that BLAS multiplies
 banded           one kernel per channel, short rows or large kernels: banded matrices
 depthwise        one kernel per channel: sums of shifted images
 winograd         3 × 3 (× 3) over many channels and tiles: Winograd's minimal filtering
-im2row few channels: windows of all images as rows
-pointwise 1 × 1 kernels, images pixels first: one product
+im2row           few channels: windows of all images as rows
+pointwise        1 × 1 kernels, images pixels first: one product
 sub-pixel        the transpose with a stride: a convolution for each phase
-im2col HWNC images pixels first: columns in their order
+im2col HWNC      images pixels first: columns in their order
 strided scatter  the transpose with a stride, in rows: each phase's contributions added up
 im2col           everything else: columns of some images at a time, on all threads
 """

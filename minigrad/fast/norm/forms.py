@@ -2,8 +2,8 @@
 
 They are variants of standardize and of its two derivatives. A call asks them in this order.
 
-rows layer_norm and rms_norm: a matrix of rows, whose sums BLAS computes
-images batch_norm and similar ones: sums over all pixels, in both memory orders
+rows      layer_norm and rms_norm: a matrix of rows, whose sums BLAS computes
+images    batch_norm and similar ones: sums over all pixels, in both memory orders
 blocks    everything else: blocks that stay in the cache, on all threads
 
 The three gradients of a normalisation come from one walk over its blocks (joint.py).

@@ -4,8 +4,8 @@ They are variants of the primitives. A call asks them in the order of this file,
 suitable one computes it: large images in blocks, on all threads, in the memory order of x.
 
 axes          windows that are the image, or tile it in long rows: reductions over axes of a view
-tiles HWNC tiles of images pixels first (backends/image_layout.py): axes of a view, too
-tiles other tiles: a tile's value is copied to all of its positions
+tiles HWNC    tiles of images pixels first (backends/image_layout.py): axes of a view, too
+tiles         other tiles: a tile's value is copied to all of its positions
 shifts        other windows position by position, read as long runs (fast/shifts.py)
 separable     other maxima and sums: one axis after the other
 """

@@ -70,11 +70,11 @@ def _blocks(s: int, m: int, each: int, least: int = ROWS) -> list[tuple[slice, s
 class _Pairs(NamedTuple):
     """All pairs of rows of a (s, m, d) and b (s, n, d), s examples in a stack.
 
-    a, b the rows in the dtype of the computation
+    a, b     the rows in the dtype of the computation
     squares  |a_i|² (s, m) and |b_j|² (s, n), for p = 2
-    safe products are exact enough where y² ≥ safe (|a_i|² + |b_j|²)
-    far products are exact enough where y² is at least this, for every pair
-    lead the leading axes joined in s; dtype: of the distances
+    safe     products are exact enough where y² ≥ safe (|a_i|² + |b_j|²)
+    far      products are exact enough where y² is at least this, for every pair
+    lead     the leading axes joined in s; dtype: of the distances
     """
 
     a: Any

@@ -22,8 +22,8 @@ class StepsInPlace:
     """The steps of a sequence in order: (t, states, gates, after); the caller fills the last two.
 
     a      the input's part of all steps, with one axis of rows where they share a weight
-    r h wᵀ for the first state h of the present step; the caller may write to it
-    gates the number of arrays of a state's size that a step fills
+    r      h wᵀ for the first state h of the present step; the caller may write to it
+    gates  the number of arrays of a state's size that a step fills
     """
 
     def __init__(
