@@ -1,1 +1,2 @@
-"""Where arrays live and who computes: devices, dtypes, generators, threads, memory."""
+"""Devices, dtypes, random generators, threads and memory: everything between arrays and
+hardware."""

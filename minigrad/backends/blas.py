@@ -1,9 +1,9 @@
-"""How many threads BLAS uses, and a limit on them while threads of our own compute.
+"""The number of BLAS threads, and a limit on them while minigrad's threads compute.
 
-Two threads that each call a BLAS of two threads get in each other's way, and a matrix product may
-change its last bits with the number of threads. The limit needs threadpoolctl (the extra `full`);
-it holds for all threads of the process, so it is counted: the first to ask sets it, the last to
-leave puts back what was there.
+Two threads that each call a BLAS with two threads slow each other down. The last bits of a matrix
+product may depend on the number of threads. The limit needs threadpoolctl (the extra `full`). It
+holds for all threads of the process and is counted: the first block to enter sets it, the last one
+to leave restores the number before.
 """
 
 import importlib
@@ -15,16 +15,16 @@ from typing import Any
 from .leaving import contextmanager, ended_by
 from .locks import Lock
 
-FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
-# A product on two threads of BLAS leaves the second one spinning for long after it (OpenBLAS), and
-# that takes a core from the threads that share a convolution. Below MIDDLE multiplications the
-# second thread gains less than that. Below FEW there is one thread anyway.
+FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread by itself
+# After a product on two threads, OpenBLAS's second thread goes on spinning for a long time, which
+# takes a core from the threads that share a convolution. Below MIDDLE multiplications the second
+# thread gains less than that costs. Below FEW there is one thread in any case.
 MIDDLE = 3 << 20
 
 _lock = Lock()
-_controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
+_controllers: list | None = None  # of the BLAS libraries found; None: not searched yet
 _limits: list[tuple[Any, int]] = []  # (library, threads before), while a limit holds
-_holders: set[object] = set()  # the `one_thread` that are entered
+_holders: set[object] = set()  # the `one_thread` blocks now entered
 
 
 def _libraries() -> list:
@@ -42,8 +42,10 @@ def _libraries() -> list:
 
 @cache
 def packs_no_small_factors() -> bool:
-    """Whether BLAS multiplies small matrices as they lie: OpenBLAS does on AVX-512 processors, up
-    to a million multiplications. False where threadpoolctl does not find it.
+    """Whether BLAS multiplies small matrices without packing them.
+
+    OpenBLAS does on AVX-512 processors, up to a million multiplications. False where threadpoolctl
+    does not find a BLAS.
     """
     kernels = {getattr(library, "architecture", "") for library in _libraries()}
     return bool(kernels) and kernels <= {"SkylakeX", "Cooperlake", "SapphireRapids"}
@@ -61,13 +63,14 @@ def limit(count: int) -> None:
 
 
 def on_one_thread() -> bool:
-    """Whether a product would run on one thread of BLAS now, however large it is."""
+    """Whether a product of any size would run on one thread of BLAS now."""
     return bool(_holders) or threads() == 1
 
 
 @contextmanager
 def one_thread() -> Iterator[int | None]:
-    """Inside, BLAS uses one thread, in every thread of the process; gives the number that holds."""
+    """Inside, BLAS uses one thread, in every thread of the process; yields 1, or None without a
+    limit."""
     mine = object()
 
     def leave() -> None:
@@ -93,13 +96,13 @@ def _limit_to_one() -> None:
 
 def _restore() -> None:
     for library, before in _limits:
-        if before != 1 and library.get_num_threads() == 1:  # else somebody has set it meanwhile
+        if before != 1 and library.get_num_threads() == 1:  # else the program has set it since
             library.set_num_threads(before)
     _limits.clear()
 
 
 def _in_child() -> None:
-    """After a fork: nobody here holds a limit that another thread of the parent has set."""
+    """After a fork: no thread of the child holds a limit that the parent's threads have set."""
     _holders.clear()
     _restore()
     _lock.release()

@@ -1,7 +1,7 @@
-"""Cutting arrays into blocks that stay in the cache, and working on the blocks with all cores.
+"""Arrays in blocks that stay in the cache, computed on all cores.
 
-A chain of NumPy calls over a large array moves it through memory once a call. Run on one block
-after the other it finds its data in the cache; and blocks are what threads can share.
+A chain of NumPy calls over a large array moves it through memory once in each call. Block by block,
+the chain finds its data in the cache, and threads can share the blocks.
 """
 
 import threading
@@ -19,28 +19,29 @@ from .device import array_module
 from .pool import share
 
 # Elements in a block: 1 MB of float32. NumPy releases the interpreter lock in every call, and a
-# thread that waits for the lock wakes too late for short calls, so that in small blocks threads
-# take turns. Larger blocks need more scratch.
+# thread that waits for the lock wakes too late for short calls: in small blocks threads would take
+# turns. Larger blocks need more scratch memory.
 BLOCK = 1 << 18
 
-# Elements from which a single ufunc is worth dividing: fewer lie in the caches anyway. A rule that
-# does not end in a product is copied into place, and pays later.
+# Elements from which a single ufunc is worth splitting: fewer fit in the caches. A rule that does
+# not end in a product copies its result, and pays only for more.
 LARGE = 1 << 21
 
 # Elements from which memory orders are compared. NumPy walks arrays of different orders with
-# strides, which takes longer than to copy one into the other's order first.
+# strides, which takes longer than first copying one into the other's order.
 NOTABLE = 1 << 16
 
 # Elements from which it pays to look for rows where arrays are broadcast.
 BROADCAST = 1 << 19
 
-WHOLE = (...,)  # the block that is all of an array
+WHOLE = (...,)  # the block that is the whole array
 
 
 def part(a: Any, piece: tuple) -> Any:
-    """The block of an array that broadcasts against what `piece` cuts: all of an axis of length 1.
+    """The block of an array that broadcasts against the array that `piece` cuts, a view.
 
-    A view. `piece` has a slice for each axis of the larger array; a may have fewer, the last ones.
+    It has the whole of an axis of length 1. `piece` has a slice for each axis of the larger array;
+    a may have only the last ones of these axes.
     """
     if piece is WHOLE:
         return a
@@ -49,12 +50,13 @@ def part(a: Any, piece: tuple) -> Any:
 
 
 def single(x: Any) -> bool:
-    """Whether x is one block: it is small, or lies on a GPU."""
+    """Whether x is one block: it is small, or on a GPU."""
     return x.size < 2 * BLOCK or array_module(x) is not np
 
 
 def pieces(x: Any, along: int) -> list[tuple]:
-    """Indices that cut x into blocks along one axis; they depend on its shape, not on threads."""
+    """Indices that cut x into blocks along one axis; they depend on its shape, not on the
+    threads."""
     if single(x):
         return [WHOLE]
     whole = (slice(None),) * x.ndim
@@ -64,9 +66,10 @@ def pieces(x: Any, along: int) -> list[tuple]:
 
 
 def outermost(x: Any, axis: tuple) -> int | None:
-    """The axis to cut x along so that a block holds all of the axes `axis`, in the longest runs.
+    """The axis to cut x along: a block then holds all of the axes `axis`, in the longest runs.
 
-    The first of the others that has enough entries for the threads, or the longest.
+    It is the first of the other axes with enough entries for blocks of BLOCK elements, or the
+    longest.
     """
     kept = [k for k in range(x.ndim) if k not in axis]
     if not kept:
@@ -79,9 +82,10 @@ _AS_IT_IS = nullcontext()
 
 
 def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
-    """A context in which arrays like x are combined with what is constant along `axis`, or across.
+    """A context for combining arrays like x with values that are constant along `axis`, or across
+    it.
 
-    Where x's runs of such elements are long NumPy's buffer is made smaller, for this context alone.
+    Where x's runs of such elements are long, it makes NumPy's buffer smaller inside.
     """
     run, inner = 1, x.ndim - 1 in axis
     for k in range(x.ndim - 1, -1, -1):
@@ -94,8 +98,8 @@ def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
 def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:
     """work(piece) for the blocks of x, each with all of the axes `axis`, on all threads.
 
-    The work writes to places of its own in arrays of x's shape, so the result does not depend on
-    which thread does what.
+    Each call writes to separate memory in arrays of x's shape: the result does not depend on which
+    thread computes which block.
     """
     if x.size == 0:
         return
@@ -108,8 +112,8 @@ def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:
 
 
 def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
-    """`count` new arrays of x's shape, dtype and order, made by fill(block of x, *blocks of them),
-    all of one axis.
+    """`count` new arrays of x's shape, dtype and order, filled by fill(block of x, *new blocks).
+    Blocks have one axis.
     """
     order = memory_order([x])
     if order is None:  # it has gaps
@@ -127,8 +131,8 @@ def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
 def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any, block: int = BLOCK // 2) -> Any:
     """y, a new array, filled by fill(block of y, blocks of the arrays) on all threads.
 
-    The arrays have equal leading axes, which are cut; the last `fixed` axes of each belong together
-    (an image), and fill takes any number of such. block: elements of the largest of a block.
+    The arrays have equal leading axes, which are cut. The last `fixed` axes of each stay whole (an
+    image), and fill takes any number of such parts. block: elements of a block's largest array.
     """
     lead = y.shape[: y.ndim - fixed]
     largest, n = max((y, *arrays), key=lambda x: x.size), prod(lead)
@@ -145,10 +149,10 @@ def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any, block: int = 
 
 
 def on_threads(work: Callable[[Any], Any], pieces: list, x: Any) -> None:
-    """work(piece), which multiplies matrices, for all pieces on threads, with a BLAS of one each.
+    """work(piece), which multiplies matrices, for all pieces on threads, each with one BLAS thread.
 
     That is faster than copies on one thread and products on two. Without threadpoolctl, or with one
-    piece, products use the threads of BLAS; on a GPU (x lies there) there is one thread.
+    piece, products use the threads of BLAS. If x is on a GPU, there is one thread.
     """
     if len(pieces) > 1 and array_module(x) is np:
         with blas.one_thread() as limited:
@@ -159,16 +163,15 @@ def on_threads(work: Callable[[Any], Any], pieces: list, x: Any) -> None:
         work(piece)
 
 
-Steps = list[tuple[Callable, tuple]]  # functions of NumPy's, and what to call them with
+Steps = list[tuple[Callable, tuple]]  # NumPy functions and their arguments
 
 
 def take_steps(steps: Steps) -> None:
     """function(*args) for each of the steps, in their order.
 
-    NumPy releases the GIL while it computes, and waits for it afterwards. A thread that
-    makes views between its calls holds it for so long that another one at the end of a call falls
-    asleep, and is woken late. So what threads share is written down first, views and all, and taken
-    in one go.
+    NumPy releases the GIL while it computes, and waits for it afterwards. A thread that makes views
+    between its calls holds the GIL for long: another one at the end of a call falls asleep, and
+    wakes late. Shared work is therefore first listed, with all views, and then called in one loop.
     """
     for function, args in steps:
         function(*args)
@@ -177,18 +180,18 @@ def take_steps(steps: Steps) -> None:
 # -- scratch memory --------------------------------------------------------------------------------
 
 
-LINE = 64  # bytes of a cache line: NumPy's loops take a sixth less for arrays that begin with one
+LINE = 64  # bytes of a cache line: NumPy's loops are faster on arrays that begin with one
 
 
 class _Scratch(threading.local):
-    """Memory for the intermediate results of an op, kept by each thread for its next one.
+    """Memory for the intermediate results of an op, which each thread keeps for its next op.
 
-    A fresh array of some MB costs the system more (a fault for each page) than filling it does.
-    A name holds one array at a time; what is larger than LIMIT is made fresh and not kept.
+    A fresh array of some MB costs more (a fault for each page) than filling it. A name holds one
+    array at a time. An array larger than LIMIT is new each time and not kept.
     """
 
     LIMIT = 1 << 25  # bytes for each of a handful of names
-    MOST = 512  # keys of what is written down, some kB each
+    MOST = 512  # keys of `notes`, some kB each
 
     def __init__(self) -> None:
         self.kept: dict[str, np.ndarray] = {}
@@ -205,19 +208,19 @@ class _Scratch(threading.local):
         kept = self.kept
         memory = kept.get(name)
         if memory is None or memory.nbytes < nbytes:
-            self.notes.clear()  # they are of the memory that goes
+            self.notes.clear()  # they refer to the memory that is replaced
             fresh = np.empty(nbytes + LINE, dtype=np.uint8)
             start = -fresh.ctypes.data % LINE
             memory = kept[name] = fresh[start : start + nbytes]
         return np.ndarray(shape, dtype, memory)  # at its beginning
 
     def keeps(self, x: np.ndarray) -> bool:
-        """Whether an array of this size that `empty` gave is kept."""
+        """Whether `empty` keeps an array of this size."""
         return x.nbytes <= self.LIMIT
 
     def written(self, key: tuple, write: Callable[[], Any]) -> Any:
-        """write(), steps and views of this memory that the key tells: written down once for as long
-        as it is kept.
+        """write(), the steps and views of this memory for a key: computed once for as long as the
+        memory is kept.
         """
         found = self.notes.get(key)
         if found is None:

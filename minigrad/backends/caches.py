@@ -21,7 +21,7 @@ from .locks import Lock
 __all__ = ["Cache", "cache_stats", "cached", "clear_caches", "report"]
 
 _reporting: list[weakref.ref] = []  # the caches alive, oldest first
-_kept: list["Reported"] = []  # what `report` has named lives as long as the process
+_kept: list["Reported"] = []  # caches named by `report` live as long as the process
 _lock = Lock()
 _missing = object()
 
@@ -30,9 +30,9 @@ class Cache:
     """At most `max_entries` values of at most `max_bytes` together (None: no limit of that kind).
 
     Safe to use from several threads. A value larger than max_bytes is not kept. The limits may be
-    set at any time, but not both to None: what no longer fits is evicted at once.
+    set at any time, but not both to None: values beyond them are evicted at once.
 
-    size_of   bytes of a value; by default its arrays' nbytes, else what Python says of it
+    size_of   bytes of a value; by default its arrays' nbytes, else sys.getsizeof
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Cache:
         self._require_limits(self._limits)
         self._size_of = size_of or size_of_value
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._lock = Lock()  # a value's size may be found by code that uses the cache
+        self._lock = Lock()  # re-entrant: code that measures a value may use the cache
         self._bytes = self._hits = self._misses = self._evictions = 0
         with _lock:
             _reporting.append(weakref.ref(self, _forget))
@@ -61,7 +61,7 @@ class Cache:
 
     @property
     def max_entries(self) -> int | None:
-        """How many values are kept at most; setting it evicts at once."""
+        """The most values to keep; setting it evicts at once."""
         return self._limits["max_entries"]
 
     @max_entries.setter
@@ -70,7 +70,7 @@ class Cache:
 
     @property
     def max_bytes(self) -> int | None:
-        """How many bytes they take together at most; setting it evicts at once."""
+        """The most bytes of all values together; setting it evicts at once."""
         return self._limits["max_bytes"]
 
     @max_bytes.setter
@@ -99,7 +99,7 @@ class Cache:
             self._evict(next(iter(self._entries)))
 
     def get(self, key: Hashable, default: Any = None) -> Any:
-        """The value of this key, which is now the one used last; `default` where there is none."""
+        """The value of this key, now the most recently used; `default` if there is none."""
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -112,7 +112,7 @@ class Cache:
     def put(self, key: Hashable, value: Any, size: int | None = None) -> None:
         """Set the value of this key; evicts the least recently used entries beyond the bounds.
 
-        size: its bytes, where the caller knows them better than size_of
+        size: its bytes, if the caller knows them better than size_of
         """
         if size is None:
             size = self._size_of(value)
@@ -127,9 +127,9 @@ class Cache:
             self._evict_beyond()
 
     def get_or_make(self, key: Hashable, make: Callable[[], Any], size: int | None = None) -> Any:
-        """The value of this key, made and kept (as `put` does) if it is not there.
+        """The value of this key; if it is missing, make() creates it, and it is kept as by `put`.
 
-        `make` runs outside the lock: of two threads that miss at once each makes the value.
+        `make` runs outside the lock: if two threads miss at once, each makes the value.
         """
         value = self.get(key, _missing)
         if value is _missing:
@@ -138,14 +138,14 @@ class Cache:
         return value
 
     def drop(self, key: Hashable) -> None:
-        """Forget one entry, if it is there; not counted as an eviction."""
+        """Forget one entry, if it exists; not counted as an eviction."""
         with self._lock:
             found = self._entries.pop(key, None)
             if found is not None:
                 self._bytes -= found[1]
 
     def clear(self) -> None:
-        """Forget all entries; the counts of hits, misses and evictions go on."""
+        """Forget all entries; the counts of hits, misses and evictions continue."""
         with self._lock:
             self._entries.clear()
             self._bytes = 0
@@ -183,7 +183,7 @@ class Cache:
 
 
 def cached(name: str, max_entries: int = 256) -> Callable:
-    """Decorator: remember what a function of hashable arguments has returned, in a Cache."""
+    """Decorator: remember the results of a function of hashable arguments, in a Cache."""
 
     def decorate(fn: Callable) -> Callable:
         results = Cache(name, max_entries)
@@ -203,10 +203,10 @@ def cached(name: str, max_entries: int = 256) -> Callable:
 
 
 class Reported:
-    """Something listed among the caches that bounds itself and does not count hits: ops' plans.
+    """An entry of the list of caches that bounds itself and does not count hits, like ops' plans.
 
     measure()   (entries, bytes) now
-    empty       how to clear it; None where nothing is gained by that
+    empty       clears it; None if clearing gains nothing
     """
 
     def __init__(
@@ -225,12 +225,12 @@ class Reported:
             _reporting.append(weakref.ref(self, _forget))
 
     def clear(self) -> None:
-        """Empty it, if `empty` says how."""
+        """Empty it, if it has an `empty`."""
         if self.empty is not None:
             self.empty()
 
     def stats(self) -> dict[str, int | None]:
-        """The same keys as Cache.stats; None for what is not counted."""
+        """The same keys as Cache.stats; None for values that are not counted."""
         entries, size = self.measure()
         counts = {"hits": None, "misses": None, "evictions": None}
         limits = dict(zip(("max_entries", "max_bytes"), self.limits, strict=True))
@@ -244,17 +244,17 @@ def report(
     max_bytes: int | None = None,
     empty: Callable[[], None] | None = None,
 ) -> None:
-    """List something that is kept elsewhere among the caches: see Reported.
+    """List a cache that is kept elsewhere among the caches: see Reported.
 
-    For workspaces of ops too: max_bytes is then the bound that they state.
+    This is for workspaces of ops too, with max_bytes as their stated bound.
     """
     _kept.append(Reported(name, measure, max_entries, max_bytes, empty))
 
 
 def cache_stats() -> dict[str, dict[str, int | None]]:
-    """What every cache of the process holds and how it was used, by name.
+    """The contents and use of every cache of the process, by name.
 
-    entries, bytes, hits, misses, evictions, max_entries, max_bytes; None stands for what is not
+    entries, bytes, hits, misses, evictions, max_entries, max_bytes; None for values that are not
     counted or not limited. Caches of one name are added up.
     """
     found: dict[str, dict[str, int | None]] = {}
@@ -269,7 +269,8 @@ def _added(a: dict, b: dict) -> dict:
 
 
 def clear_caches() -> None:
-    """Empty every cache of the process. What is computed afterwards is the same, once slower."""
+    """Empty every cache of the process. Results do not change; the next computations are slower
+    once."""
     for cache in _alive():
         cache.clear()
 
@@ -281,7 +282,8 @@ def _alive() -> list[Any]:
 
 
 def _in_forked_child() -> None:
-    """Another thread of the parent may have held a lock; here no one would ever give it back."""
+    """Another thread of the parent may have held a lock; in the child no thread would release
+    it."""
     global _lock
     _lock = Lock()
     for cache in _alive():
@@ -300,7 +302,7 @@ def _forget(ref: weakref.ref) -> None:
 
 
 def size_of_value(value: Any) -> int:
-    """Bytes of a value: of the arrays in it, and of what Python's containers take themselves."""
+    """Bytes of a value: of its arrays, and of its Python containers."""
     total, waiting, seen = 0, [value], set()
     while waiting:
         part = waiting.pop()

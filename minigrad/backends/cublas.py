@@ -1,8 +1,8 @@
-"""Matrix products on a GPU by cuBLAS itself, called through ctypes.
+"""Matrix products on a GPU by cuBLAS, called directly through ctypes.
 
 CuPy's own calls widen batches of 16-bit floats, cost more on the host, and refuse a stream that is
 being captured into a graph. Here 16-bit floats are multiplied on tensor cores with sums in float32,
-a batch is one call, and views that are transposed are read as they lie.
+a batch is one call, and transposed views are read in place.
 """
 
 import ctypes
@@ -25,8 +25,8 @@ _KINDS: dict[Any, tuple[int, int, Any]] = {  # dtype: (cudaDataType_t, compute t
 }
 if bfloat16 is not None:
     _KINDS[bfloat16] = (14, _F32, ctypes.c_float)
-WORKSPACE = 32 << 20  # bytes a stream, what cuBLAS itself takes on Hopper
-MOST_STREAMS = 32  # whose workspaces are kept
+WORKSPACE = 32 << 20  # bytes for each stream, cuBLAS's default on Hopper
+MOST_STREAMS = 32  # with kept workspaces
 _P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 
 
@@ -52,10 +52,10 @@ class _Library:
             _I,
         ]  # fmt: skip
         self.local = threading.local()
-        self.workspaces: dict[tuple, Any] = {}  # (device, stream) -> memory of its products
+        self.workspaces: dict[tuple, Any] = {}  # (device, stream) -> memory for its products
 
     def handle(self) -> Any:
-        """This thread's handle on the current device, put to the current stream."""
+        """This thread's handle on the current device, set to the current stream."""
         cuda = self.cupy.cuda
         device, stream = cuda.runtime.getDevice(), cuda.get_current_stream().ptr
         known = self.local.__dict__.get(device)
@@ -66,43 +66,44 @@ class _Library:
         if known[1] != stream:
             memory = self.workspaces.get((device, stream))
             if memory is None:
-                if len(self.workspaces) >= MOST_STREAMS:  # those that handles are put to stay alive
+                if len(self.workspaces) >= MOST_STREAMS:  # handles keep those they use alive
                     self.workspaces.clear()
                 memory = self.workspaces[device, stream] = self.cupy.empty(WORKSPACE, np.uint8)
             _check(self.set_stream(known[0], stream), "set_stream")
             _check(self.set_workspace(known[0], memory.data.ptr, WORKSPACE), "set_workspace")
-            known[1:3] = stream, memory  # the handle writes there as long as it is put to it
+            known[1:3] = stream, memory  # the handle writes there: keep it alive
         return known[0]
 
 
 class _Handle:
-    """Gives a handle back, with the 64 MiB that it holds on the GPU, when its thread has ended."""
+    """Releases a handle, and its 64 MiB on the GPU, when its thread has ended."""
 
     def __init__(self, library: _Library, device: int, handle: Any):
         self._end = weakref.finalize(self, _destroy, library, device, handle)
-        self._end.atexit = False  # the process gives all back, in an order of its own
+        self._end.atexit = False  # the ending process releases everything, in its own order
 
 
 def _destroy(library: _Library, device: int, handle: Any) -> None:
     with library.cupy.cuda.Device(device):
-        library.destroy(handle)  # which waits for what the device still does with it
+        library.destroy(handle)  # waits for pending work that uses it
 
 
 _library: Any = None
 
 
 def workspaces() -> int:
-    """How many streams have memory for products now."""
+    """The number of streams that have memory for products now."""
     return 0 if _library is None else len(_library.workspaces)
 
 
 def _check(code: int, what: str) -> None:
     if code:
-        raise RuntimeError(f"cuBLAS: {what} gave status {code}")
+        raise RuntimeError(f"cuBLAS: {what} returned status {code}")
 
 
 def _layout(shape: tuple, strides: tuple) -> tuple[int, int] | None:
-    """(whether it lies transposed, distance of its lines) of a matrix; None: neither way."""
+    """(whether it is transposed, distance of its lines) of a matrix; None if its lines have
+    gaps."""
     (rows, columns), (by_row, by_column) = shape, strides
     if by_column == 1 or columns == 1:
         line = by_row if rows > 1 else columns
@@ -116,7 +117,8 @@ def _layout(shape: tuple, strides: tuple) -> tuple[int, int] | None:
 
 
 def _operand(x: Any, count: int) -> tuple[int, int, int] | None:
-    """(transposed, distance of lines, distance of matrices) of a factor; None: copy it first."""
+    """(transposed, distance of lines, distance of matrices) of a factor; None if it must be
+    copied."""
     size, lead = x.dtype.itemsize, x.shape[:-2]
     strides = tuple([s // size for s in x.strides])
     layout = _layout(x.shape[-2:], strides[-2:])
@@ -125,13 +127,13 @@ def _operand(x: Any, count: int) -> tuple[int, int, int] | None:
 
 
 def _copied(x: Any) -> tuple[int, int, int]:
-    """The same for a contiguous copy of x."""
+    """The layout of a contiguous copy of x, as by `_operand`."""
     n, m = x.shape[-2:]
     return 0, m, n * m if prod(x.shape[:-2]) > 1 else 0
 
 
 def _step(lead: tuple, strides: tuple) -> int | None:
-    """The one distance between neighbours of the batch; None where there is more than one."""
+    """The distance between neighbours of the batch; None if there is more than one distance."""
     step, expected = 0, None
     for n, stride in zip(lead[::-1], strides[::-1], strict=True):
         if n == 1:
@@ -146,7 +148,7 @@ def _step(lead: tuple, strides: tuple) -> int | None:
 
 
 class _Plan:
-    """The numbers of one product of arrays of given shapes, strides and dtype."""
+    """The arguments of a product of arrays of given shapes, strides and dtype."""
 
     def __init__(self, a: Any, b: Any, alpha: float, wide: bool):
         (n, k), m = a.shape[-2:], b.shape[-1]
@@ -165,14 +167,14 @@ class _Plan:
         left, right = (_operand(x, count) or _copied(x) for x in (a, b))
         compute = _F32_TF32 if tf32 and data == 0 else compute
         self.one, self.zero = scalar(alpha), scalar(0)
-        # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
+        # cuBLAS is column-major: a matrix in rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
         self.before = (right[0], left[0], m, n, k, ctypes.addressof(self.one))
         self.right, self.left = (data, *right[1:]), (data, *left[1:])
         self.after = (_KINDS[self.dtype][0], m, n * m, count, compute, -1)
 
     def __call__(self, a: Any, b: Any) -> Any:
         library = _library
-        y = library.cupy.ndarray(self.shape, self.dtype)  # what `empty` calls
+        y = library.cupy.ndarray(self.shape, self.dtype)  # cheaper than `empty`, which calls this
         if self.empty:
             return y
         if self.nothing:
@@ -193,12 +195,13 @@ MOST_PLANS = 4096
 
 
 def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
-    """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where it is not cuBLAS's.
+    """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where cuBLAS cannot compute
+    it.
 
-    That is: two dtypes that differ, integers, complex numbers, leading axes of which each side has
-    some alone. One side may have none (the same matrix for the whole batch).
+    None for two different dtypes, integers, complex numbers, and leading axes that broadcast both
+    ways. One side may have no leading axes (the same matrix for the whole batch).
 
-    wide    the result of 16-bit factors in float32, in which it is summed
+    wide    return the result of 16-bit factors in float32, the dtype of its sums
     """
     if a.dtype not in _KINDS or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
         return None

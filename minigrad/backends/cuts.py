@@ -1,4 +1,4 @@
-"""How large arrays are cut for an elementwise function: the views, and the pieces of these."""
+"""Cutting large arrays for an elementwise function: their views, and the pieces of the views."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,29 +11,29 @@ import numpy as np
 from .caches import cached
 from .leaving import left_always
 
-# NumPy 2.3 and later copies an operand that is broadcast, and what it meets, through a buffer of
-# 8,192 elements, also where rows are long enough to be taken as they lie: a buffer that a row does
-# not fit into is passed by.
+# NumPy 2.3 and later copies a broadcast operand, and the other operand, through a buffer of 8,192
+# elements, even where rows are long enough to be read in place. It skips a buffer that is smaller
+# than a row.
 BUFFER = 512
-FOLDED = 2048  # entries of the runs that short rows are taken together to
-FEW_ROWS = 4  # from this many rows on it pays to copy what is the same in all of them
+FOLDED = 2048  # entries of a run of joined short rows
+FEW_ROWS = 4  # rows from which it pays to copy the values that all rows share
 
-# Of each row and a number these have loops of their own; others are quicker by way of the buffer.
+# These have special loops for a row and a number; others are faster through the buffer.
 _QUICK_BESIDE_A_NUMBER = {np.add, np.subtract, np.multiply, np.divide}
 _AS_IT_IS = nullcontext()
 
 
 class Cut(NamedTuple):
-    """Views of arrays, and pieces along the first axis of these.
+    """Views of arrays, and pieces along the first axis of the views.
 
-    Arrays of one shape are cut as one long run each. Where some are broadcast, the views are
+    Arrays of one shape are each cut as one long run. Where some are broadcast, the views are
     matrices: of all rows, of one row, or of one column.
     """
 
     views: dict[int, Any]  # by id of the array
-    like: Any  # the array whose shape the results have, and whose order:
+    like: Any  # the array with the shape of the results, and their order:
     order: tuple
-    view: Callable[[Any], Any]  # of an array that lies as `like`
+    view: Callable[[Any], Any]  # of an array in the order of `like`
     corner: Any  # the index of the first few entries
     corner_shape: tuple
     pieces: list[slice]
@@ -41,7 +41,7 @@ class Cut(NamedTuple):
 
 
 def memory_order(arrays: list) -> tuple | None:
-    """The axes by decreasing stride, if all arrays are contiguous in that one order; else None."""
+    """The axes by decreasing stride, if all arrays are contiguous in this order; else None."""
     first = arrays[0]
     if any(type(x) is not np.ndarray or x.shape != first.shape for x in arrays):
         return None
@@ -66,12 +66,11 @@ def along_memory(arrays: list, block: int) -> Cut | None:
 
 
 def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
-    """The cut where some arrays are broadcast against the largest: all of them along the first
-    axes, in the order of memory (x + bias), or all along the last ones (x − mean of each row).
+    """The cut where some arrays are broadcast against the largest.
 
-    The first kind are copied to one row, and short rows are taken together, several as one: NumPy
-    begins anew with each. ns an element of x + bias in float32, fresh result: 65,536×16 0.45 and
-    0.16, on one thread; 2,048×2,048 0.34, on two 0.16.
+    In memory order they must all broadcast along the first axes (x + bias), or all along the last
+    ones (x − mean of each row). Arrays of the first kind are copied to one row. Several short rows
+    are joined into one, since NumPy starts its loop again for each row.
     """
     first = max(arrays, key=lambda x: x.size)
     full = [x for x in arrays if x.shape == first.shape]
@@ -99,7 +98,7 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
     else:
         n, m, quick = prod(shape[:high]), prod(shape[high:]), fn in _QUICK_BESIDE_A_NUMBER
         if m == 1 or (m <= BUFFER and first.size <= block):
-            return None  # they vary along all axes; or nothing is gained but by threads
+            return None  # they vary along all axes; or only threads would gain
         column, first_of = shape[:high], (..., *(0,) * (axes - high))
         views = {k: filled(column, x[first_of]).reshape((n, 1)) for k, x in others.items()}
 
@@ -115,8 +114,9 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
 
 
 def _varying(shapes: list, shape: list) -> tuple[int, int] | None:
-    """(low, high): arrays of these shapes vary along the axes low..high − 1 of `shape` alone. None
-    where one does not broadcast to it: an error, or a result larger than any argument.
+    """(low, high): arrays of these shapes vary only along the axes low..high − 1 of `shape`.
+
+    None where one does not broadcast to it: an error, or a result larger than any argument.
     """
     low, high = len(shape), 0
     for lengths in shapes:
@@ -129,7 +129,7 @@ def _varying(shapes: list, shape: list) -> tuple[int, int] | None:
 
 
 def filled(shape: Any, x: Any) -> Any:
-    """A new array of this shape that holds x everywhere along the axes that x has not."""
+    """A new array of this shape: x, repeated along the axes that x lacks."""
     y = np.empty(shape, x.dtype)
     y[...] = x
     return y
@@ -137,7 +137,7 @@ def filled(shape: Any, x: Any) -> Any:
 
 @cached("divisors", max_entries=1024)
 def divisor(n: int, most: int) -> int:
-    """The largest divisor of n that is not above `most`; 0 where there is none."""
+    """The largest divisor of n up to `most`; 0 if there is none."""
     return next((d for d in range(min(n, most), 0, -1) if n % d == 0), 0)
 
 
@@ -147,7 +147,7 @@ def spans(n: int, step: int) -> list[slice]:
 
 
 class small_buffer:
-    """Inside, NumPy takes runs of more than BUFFER elements as they lie."""
+    """Inside, NumPy reads runs of more than BUFFER elements in place."""
 
     before = 0
 

@@ -1,8 +1,8 @@
-"""Where arrays live. Rules are NumPy expressions, which run on CuPy arrays unchanged.
+"""The devices of arrays. Rules are NumPy expressions, which run on CuPy arrays unchanged.
 
 A device is "cpu", "cuda" (the current GPU) or "cuda:i". Nothing moves between devices unless the
-program says so; every copy between host and GPU goes through `to_host` and `to_device`, which
-count it (`transfers`) and tell the observers.
+program asks for it. Every copy between host and GPU goes through `to_host` and `to_device`, which
+count it (`transfers`) and notify the observers.
 """
 
 import sys
@@ -20,23 +20,23 @@ from .leaving import contextmanager
 
 
 class ErrorAbout(Exception):
-    """Base of errors that hold what they speak of: attributes that their classes name.
+    """Base of errors with details: attributes that their classes name.
 
-    They are None where an error does not know them, and are pickled with it.
+    An attribute is None where the error does not know it. Attributes are pickled with the error.
     """
 
     def __init__(self, message: str = "", **about: Any):
         super().__init__(message)
         for name, value in about.items():
-            getattr(self, name)  # another name is a mistake
+            getattr(self, name)  # AttributeError for any other name
             setattr(self, name, value)
 
 
 class DeviceError(ErrorAbout, RuntimeError):
-    """A device is not there, or arrays of two devices meet in one op.
+    """A device does not exist, or one op has arrays of two devices.
 
-    device    the one that was asked for, or needed
-    devices   those that meet, or those that there are
+    device    the device that was asked for, or needed
+    devices   the devices of the arrays, or the existing ones
     """
 
     device: str | None = None
@@ -44,7 +44,7 @@ class DeviceError(ErrorAbout, RuntimeError):
 
 
 def array_module(x: Any) -> ModuleType:
-    """The module whose arrays x is made of: numpy, or cupy for an array on a GPU."""
+    """The module of the array x: numpy, or cupy for an array on a GPU."""
     cupy = sys.modules.get("cupy")  # CuPy is never imported on behalf of a NumPy user
     return cupy if cupy is not None and isinstance(x, cupy.ndarray) else np
 
@@ -68,7 +68,7 @@ class OperandError(ErrorAbout, TypeError):
 def as_operand(x: Any) -> Any:
     """An argument of an op that is not a tensor, as a plain array of numbers (see plain_array).
 
-    NumPy would compute with objects one by one, and no gradient could follow.
+    NumPy would compute with objects one by one, and nothing would record a gradient.
     """
     array = plain_array(x)
     kind = array.dtype.kind
@@ -76,7 +76,7 @@ def as_operand(x: Any) -> Any:
         if array is x:
             raise OperandError(
                 f"an array of {array.dtype} holds no numbers that an op computes with; "
-                "x.astype(float) makes some, if its entries are numbers",
+                "if its entries are numbers, pass x.astype(float)",
                 given_type=type(x).__name__, given_dtype=x.dtype,
             )  # fmt: skip
         raise OperandError(
@@ -88,15 +88,15 @@ def as_operand(x: Any) -> Any:
 
 
 def plain_array(x: Any) -> Any:
-    """What is not a tensor as a plain array; scalars, CuPy's arrays and those
-    that record an op (fusion, tapes) as they are.
+    """A value that is not a tensor, as a plain array.
 
-    A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
+    Scalars, CuPy arrays, and arrays that record an op (fusion, tapes) stay as they are. A subclass
+    would change the meaning of an op: np.matrix makes g * x a matrix product.
     """
     if hasattr(x, "dtype") and not issubclass(type(x), np.ndarray):
         if not isinstance(x.dtype, np.dtype):
             return _from_elsewhere(x)
-        if hasattr(x, "toarray"):  # NumPy would take it for one object
+        if hasattr(x, "toarray"):  # NumPy would treat it as one object
             raise TypeError(
                 f"a {type(x).__name__} is sparse, and tensors are dense; pass x.toarray()"
             )
@@ -107,8 +107,8 @@ def plain_array(x: Any) -> Any:
 
 
 NO_MASKS = (
-    "a masked array has no place in a computation with gradients, which know no mask; pass "
-    "x.filled(value), and choose with mg.where(mask, a, b)"
+    "a masked array cannot take part in a computation with gradients, which have no masks; pass "
+    "x.filled(value), and select with mg.where(mask, a, b)"
 )
 
 
@@ -116,12 +116,12 @@ DLPACK_CUDA = 2  # the kind of a GPU in __dlpack_device__
 
 
 def _from_elsewhere(x: Any) -> Any:
-    """A tensor of another library, whose dtypes are not NumPy's, as an array of its values."""
+    """A tensor of another library, with other dtypes than NumPy's, as an array of its values."""
     try:
         kind, number = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
         if kind == DLPACK_CUDA:
             return resolve(f"cuda:{number}").from_dlpack(x)
-        if "bfloat16" in str(x.dtype) and hasattr(x, "float"):  # PyTorch's, which NumPy has not
+        if "bfloat16" in str(x.dtype) and hasattr(x, "float"):  # PyTorch's, which NumPy lacks
             wide = np.asarray(x.float())
             return wide if bfloat16 is None else wide.astype(bfloat16)
         return np.asarray(x)
@@ -138,7 +138,7 @@ _NAMES = [f"cuda:{i}" for i in range(64)]
 
 def device_of(x: Any) -> str:
     """ "cpu", or "cuda:i" for a CuPy array."""
-    cupy = sys.modules.get("cupy")  # as in array_module: each call on a GPU asks several times
+    cupy = sys.modules.get("cupy")  # inlined array_module: a call on a GPU needs it several times
     return "cpu" if cupy is None or not isinstance(x, cupy.ndarray) else _NAMES[x.data.device_id]
 
 
@@ -148,15 +148,15 @@ def kind_of(x: Any) -> str:
 
 
 def is_contiguous(x: Any) -> bool:
-    """x.flags.c_contiguous, for which CuPy would make an object of Python's."""
+    """x.flags.c_contiguous, without the Python object that CuPy would make for the flags."""
     try:
         return x._c_contiguous
-    except AttributeError:  # no array of CuPy's
+    except AttributeError:  # not a CuPy array
         return x.flags.c_contiguous
 
 
 def resolve(device: str | None) -> Any:
-    """What makes arrays on `device` (None: "cpu"): numpy, cupy, or cupy on one of its GPUs."""
+    """The module that makes arrays on `device` (None: "cpu"): numpy, cupy, or cupy on one GPU."""
     if device in (None, "cpu"):
         return np
     kind, _, number = str(device).partition(":")
@@ -174,7 +174,7 @@ def resolve(device: str | None) -> Any:
 
 
 def require_gpu(what: str) -> Any:
-    """CuPy, where it is installed and sees a GPU; else an error that says what is missing."""
+    """CuPy, if it is installed and finds a GPU; else an error that names the missing part."""
     try:
         import cupy
     except ImportError:
@@ -192,7 +192,7 @@ def require_gpu(what: str) -> Any:
     return cupy
 
 
-on_first_gpu: list[Callable[[], None]] = []  # what upper rooms prepare once a GPU is used
+on_first_gpu: list[Callable[[], None]] = []  # run at the first use of a GPU
 
 
 def _prepare() -> None:
@@ -202,17 +202,17 @@ def _prepare() -> None:
         on_first_gpu.pop()()
 
 
-several = False  # whether there is more than one GPU here; known once one is used
+several = False  # whether the machine has more than one GPU; known after the first use of one
 
 
 def require_current(device: str) -> None:
-    """DeviceError for arrays of a GPU that is not the current one, on which CuPy would compute."""
+    """DeviceError for arrays of a GPU that is not the current one, where CuPy would compute."""
     current = _NAMES[require_gpu("this").cuda.runtime.getDevice()]
-    if device not in (current, "cpu"):  # a gradient's device is asked about on the host too
+    if device not in (current, "cpu"):  # host gradients come here, too
         raise DeviceError(
-            f"the arrays lie on {device}, and the current GPU is {current}, where CuPy would put "
-            f"the results; work on another one inside `with mg.cuda.device({device[5:]}):`, "
-            "backward and optimizer steps too",
+            f"the arrays are on {device}, but CuPy would put the results on the current GPU, "
+            f"{current}; run ops, backward and optimizer steps inside "
+            f"`with mg.cuda.device({device[5:]}):`",
             device=current, devices=(current, device),
         )  # fmt: skip
 
@@ -241,7 +241,7 @@ class On:
 
 @dataclass
 class Transfers:
-    """How many arrays and bytes have been copied each way since the process began."""
+    """The arrays and bytes copied each way since the process began."""
 
     to_host: int = 0
     to_device: int = 0
@@ -249,13 +249,13 @@ class Transfers:
     bytes_to_device: int = 0
 
 
-memory_hooks: list[Any] = []  # CuPy's know one thread alone: helpers enter these too
+memory_hooks: list[Any] = []  # CuPy's belong to one thread: helpers enter these too
 transfers = Transfers()
 observers: list[Callable[[str, int, int, Any], None]] = []  # (direction, t0, t1, the array)
 
 
 def device_here() -> Callable[[], AbstractContextManager]:
-    """What makes CuPy's current device, stream and memory hooks, a thread's, those of another."""
+    """A context that gives another thread this thread's CuPy device, stream and memory hooks."""
     cupy = sys.modules.get("cupy")
     if cupy is None or not cupy.cuda.is_available():
         return nullcontext
@@ -272,7 +272,7 @@ def device_here() -> Callable[[], AbstractContextManager]:
 
 
 def to_host(x: Any, into: np.ndarray | None = None) -> np.ndarray:
-    """x as a NumPy array; a counted copy where it lies on a GPU. Waits for the GPU's work on it.
+    """x as a NumPy array; a counted copy if it is on a GPU. Waits for the GPU's work on it.
 
     into: an array of x's shape and dtype that takes the copy.
     """

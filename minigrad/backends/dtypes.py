@@ -1,4 +1,4 @@
-"""What NumPy answers differently for bfloat16 than for its own types."""
+"""Questions about dtypes that NumPy answers differently for bfloat16 than for its own types."""
 
 import functools
 import inspect
@@ -11,13 +11,13 @@ try:
     import ml_dtypes
 
     bfloat16: np.dtype | None = np.dtype(ml_dtypes.bfloat16)
-except ImportError:  # the extra `full` brings it
+except ImportError:  # the extra `full` installs it
     bfloat16 = None
 
 INSTALL = "pip install '/path/to/the/checkout[full]'"
 NUMBERS = (float, int, complex, bool)
 WITHOUT_DTYPE = {*NUMBERS, type(None)}
-KINDS = "biufcV"  # of dtypes that a tensor may have; V is that of bfloat16
+KINDS = "biufcV"  # of dtypes that a tensor may have; V is bfloat16's
 _NUMPYS = {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
 
 
@@ -32,15 +32,15 @@ def is_differentiable(dtype: Any) -> bool:
 
 
 def accumulator(dtype: Any) -> Any:
-    """The dtype in which sums of this dtype are formed: float32 for 16-bit floats, else None."""
+    """The dtype for sums of this dtype: float32 for 16-bit floats, else None."""
     return np.float32 if dtype.itemsize == 2 and is_floating(dtype) else None
 
 
 def common_dtype(*arrays: Any) -> np.dtype:
-    """The dtype of a sum of these arrays, numbers or dtypes: what joins or mixes them has it too.
+    """The dtype of a sum of these arrays, numbers or dtypes, and of ops that join or mix them.
 
-    np.result_type has no answer for bfloat16 beside float16 or integers of 16 bits and more, though
-    NumPy adds them: bfloat16 counts as float32 there.
+    np.result_type refuses bfloat16 with float16 or with integers of 16 bits and more, though NumPy
+    adds them: bfloat16 counts as float32 in this case.
     """
     try:
         return np.result_type(*arrays)
@@ -50,7 +50,7 @@ def common_dtype(*arrays: Any) -> np.dtype:
 
 
 def in_one_dtype(*arrays: Any) -> tuple:
-    """The arrays, in their common dtype where bfloat16 is beside another one."""
+    """The arrays, in their common dtype if bfloat16 is among several dtypes."""
     dtypes = {x.dtype for x in arrays if hasattr(x, "dtype")}
     if len(dtypes) < 2 or bfloat16 not in dtypes:
         return arrays
@@ -59,10 +59,10 @@ def in_one_dtype(*arrays: Any) -> tuple:
 
 
 def weak_scalars(values: list) -> list:
-    """Python scalars in the dtype of the bfloat16 array beside them.
+    """Python scalars in the dtype of a bfloat16 array among the values.
 
-    NumPy keeps Python scalars weak for its own dtypes (float16 * 2.0 is float16); for bfloat16 it
-    gives float32, so they are converted before the call.
+    NumPy keeps Python scalars weak for its own dtypes (float16 * 2.0 is float16). For bfloat16 it
+    returns float32: the scalars are converted before the call.
     """
     for x in values:
         if type(x) not in WITHOUT_DTYPE and x.dtype is bfloat16:
@@ -72,15 +72,15 @@ def weak_scalars(values: list) -> list:
     dtypes = {x.dtype for x in values if hasattr(x, "dtype") and not isinstance(x, np.generic)}
     if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):
         return values
-    number: Any = bfloat16.type  # type: ignore[union-attr]  # an array has it, so it is there
+    number: Any = bfloat16.type  # type: ignore[union-attr]  # not None, since an array has it
     return [number(x) if type(x) in NUMBERS and type(x) is not complex else x for x in values]
 
 
 def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
-    """Static parameters with Python's numbers for NumPy's, also those in a tuple.
+    """Static parameters with Python numbers in place of NumPy's, also inside a tuple.
 
-    A rule that negates or adds them must not wrap round: -np.uint8(1) is 255. And np.float64(2) is
-    not weak: beside it an array of float32 becomes one of float64.
+    A rule that negates or adds them must not wrap around: -np.uint8(1) is 255. And np.float64(2) is
+    not weak: with it a float32 array becomes float64.
     """
     for name, value in params.items():
         kind = type(value)
@@ -93,14 +93,14 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-# The types of parameters that stay as they are.
+# The types of parameters that stay unchanged.
 PLAIN = {int, float, complex, bool, str, type(None), *map(type, map(np.dtype, "?bhilqefdFD"))}
 
 
 def refuse_gradient(value: Any, argument: str, instead: str = "") -> None:
     """TypeError for a tensor that requires a gradient, as an argument that gets none.
 
-    instead: what the error says to pass, where it is not the tensor detached
+    instead: the argument that the error recommends, if it is not the detached tensor
     """
     while hasattr(value, "requires_grad"):
         if value.requires_grad or (value.level and value._grad is not None):  # a dual's tangent
@@ -108,21 +108,21 @@ def refuse_gradient(value: Any, argument: str, instead: str = "") -> None:
                 f"{argument} is a constant here, and the one given requires a gradient that it "
                 f"would not get; pass {instead or argument + '.detach()'}"
             )
-        value = value._data  # in a transform the tensor of the level below
+        value = value._data  # in a transform, the tensor one level below
 
 
 def plain_number(value: Any) -> Any:
-    """Python's number for one of NumPy's, also in a tuple; anything else as it is."""
+    """The Python number for a NumPy number, also inside a tuple; anything else unchanged."""
     if type(value) is tuple:
         return tuple(map(plain_number, value))
     return value.item() if type(value) in _NUMPYS else value
 
 
 def plain_floats(fn: Callable) -> Callable:
-    """Decorator: the same for those parameters of a function that are annotated `float`."""
+    """Decorator: `plain_number` for those parameters of a function that are annotated `float`."""
     floats = (float, float | None)
     if not any(kind in floats for kind in getattr(fn, "__annotations__", {}).values()):
-        return fn  # most are such, and to read a signature takes longer than to make the function
+        return fn  # most have none, and reading a signature takes time
     parameters = inspect.signature(fn).parameters.values()
     positions = {i: p.name for i, p in enumerate(parameters) if p.annotation in floats}
 
@@ -140,20 +140,20 @@ def plain_floats(fn: Callable) -> Callable:
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating dtype, bfloat16 included."""
-    if bfloat16 is not None and dtype == bfloat16:  # NumPy takes None for float64 in a comparison
+    if bfloat16 is not None and dtype == bfloat16:  # NumPy compares None as float64
         return ml_dtypes.finfo(dtype)
     return np.finfo(dtype)
 
 
 def lowest(dtype: Any) -> Any:
-    """What no value of this dtype is below: where a maximum begins."""
+    """A lower bound of this dtype's values: the start of a maximum."""
     if dtype.kind == "b":
         return False
     return -np.inf if is_floating(dtype) else int(np.iinfo(dtype).min)
 
 
 def highest(dtype: Any) -> Any:
-    """What no value of this dtype is above: where a minimum begins."""
+    """An upper bound of this dtype's values: the start of a minimum."""
     if dtype.kind == "b":
         return True
     return np.inf if is_floating(dtype) else int(np.iinfo(dtype).max)
@@ -162,13 +162,13 @@ def highest(dtype: Any) -> Any:
 def require_fit(values: Any, dtype: Any) -> None:
     """Refuse numbers that do not fit an integer dtype: OverflowError, for NaN ValueError.
 
-    NumPy says so of Python's integers alone; of ranges and draws, whose ends are given as numbers,
-    and of a NaN to be repeated it makes others in silence. `astype` casts whatever it is given.
+    NumPy raises only for Python integers. For the ends of ranges and draws, and for a repeated NaN,
+    it silently makes other numbers. `astype` casts any value.
     """
     if dtype is None or dtype.kind not in "iu":
         return
     numbers = np.asarray(values)
-    if not numbers.size or numbers.dtype.kind not in "iuf":  # NumPy refuses larger integers itself
+    if not numbers.size or numbers.dtype.kind not in "iuf":  # NumPy refuses larger ones
         return
     ends = numbers.min(), numbers.max()
     if any(x != x for x in ends):
@@ -179,18 +179,18 @@ def require_fit(values: Any, dtype: Any) -> None:
         if not limits.min <= whole <= limits.max:
             raise OverflowError(
                 f"{whole} is out of bounds for {dtype}, which goes from {limits.min} to "
-                f"{limits.max}; choose a wider dtype, or wrap numbers round with "
+                f"{limits.max}; choose a wider dtype, or wrap numbers around with "
                 f".astype({dtype})"
             )
 
 
 def is_number(x: Any) -> bool:
-    """Whether x is a number, Python's or NumPy's (or a list), and no array."""
+    """Whether x is a number of Python or NumPy (or a list), and not an array."""
     return not hasattr(x, "dtype") or isinstance(x, np.generic)
 
 
 def whole_numbers(dtype: Any) -> tuple[int, int]:
-    """The least and the largest of the integers that a dtype holds without a gap."""
+    """The least and the largest of the consecutive integers that a dtype holds exactly."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     if dtype.kind == "b":
@@ -199,11 +199,11 @@ def whole_numbers(dtype: Any) -> tuple[int, int]:
     return -most, most
 
 
-_OTHERS_DEVICES = ("gpu", "mps", "xpu", "hip")  # what x.to("gpu") means
+_OTHERS_DEVICES = ("gpu", "mps", "xpu", "hip")  # names for a GPU, as in x.to("gpu")
 
 
 def resolve_dtype(dtype: Any) -> np.dtype | None:
-    """A dtype from what users write: np.float32, "float32", float, "bfloat16"."""
+    """A dtype from a user's argument: np.float32, "float32", float, "bfloat16"."""
     if dtype is None:
         return None
     if isinstance(dtype, str) and dtype == "bfloat16":
@@ -223,7 +223,8 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
 
 
 def is_truth(value: Any) -> bool:
-    """Whether it is a truth value, of NumPy or in an array too, or the number 0 or 1."""
+    """Whether it is a truth value (also NumPy's, or in an array of size 1), or the number 0 or
+    1."""
     if isinstance(value, int):
         return value in (0, 1)
     kind = getattr(getattr(value, "dtype", None), "kind", None)

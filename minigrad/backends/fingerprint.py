@@ -1,8 +1,8 @@
-"""fingerprint(array): a few bytes that tell whether an array still holds the bits that it held.
+"""fingerprint(array): a few bytes that show whether the bits of an array have changed.
 
-A large array is read as 64-bit words in rows of 1,021, and the rows are added up twice: as they
-are, which one changed element changes, and times their numbers, which rows that change places
-change. A change that leaves all sums equal has to be made for it.
+A large array is read as 64-bit words in rows of 1,021, which are added up twice. The plain sum
+changes with any one element. The sum of rows times their numbers changes when rows are exchanged.
+Only a deliberate change leaves all sums equal.
 """
 
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 _WORDS = 1021
-_LARGE = 8 * _WORDS  # bytes; below, the bytes themselves are taken
+_LARGE = 8 * _WORDS  # bytes; smaller arrays are hashed byte by byte
 
 
 def fingerprint(array: np.ndarray) -> tuple[Any, ...]:
-    """What two arrays have in common that are equal in dtype, shape and bits, in any memory order.
+    """Equal for two arrays of equal dtype, shape and bits, in any memory order.
 
-    Bits, not numbers: −0 is not 0, and a NaN is equal to itself.
+    It compares bits, not numbers: −0 is not 0, and a NaN is equal to itself.
     """
     kind = (array.dtype, array.shape)
     if array.nbytes <= _LARGE or array.dtype.hasobject:

@@ -1,22 +1,23 @@
-"""The C library's heap, tuned for large arrays while mg.accelerate says so.
+"""The C library's heap, tuned for large arrays while mg.accelerate is on.
 
-The heap is the process's: nothing here runs by being imported. By itself glibc gives the memory of
-a large array that is freed back to the system, and the next array of that size costs a fault for
-each of its pages. `keep_freed_arrays` tells glibc to keep up to KEPT bytes at the top of its heap
-for the next arrays, those of up to LARGEST bytes each. The most that a process ever holds does not
-change, only when it gives memory back.
+The heap belongs to the process: importing this module changes nothing. By default glibc returns the
+memory of a freed large array to the system. The next array of that size then costs a fault for each
+page. `keep_freed_arrays` makes glibc keep up to KEPT bytes at the top of its heap for the next
+arrays of up to LARGEST bytes each. The peak memory of the process stays the same; only the time of
+returning memory changes.
 
-It also asks Linux to back that heap with large pages (2 MB on most machines) as far as it is used:
-a pass over an array of some MB spends a tenth of its time on looking up where pages of 4 kB lie.
-NumPy asks for its arrays of 4 MB or more, one by one; then what lies between them stays small.
+It also asks Linux to back the used part of that heap with large pages (2 MB on most machines). A
+pass over an array of some MB spends a tenth of its time on looking up the addresses of 4 kB pages.
+NumPy asks for large pages only for arrays of 4 MB or more, one by one: the memory between them
+keeps small pages.
 
-`give_back` puts glibc's thresholds back to where they stood and returns freed memory to the system,
-the large pages with it. One thing stays until the process ends: glibc adapts its thresholds to the
-arrays that are freed, but no longer once somebody has set them.
+`give_back` restores glibc's thresholds and returns freed memory to the system, with the large
+pages. One effect lasts until the process ends: glibc no longer adapts its thresholds to freed
+arrays once a program has set them.
 
 Settings of the process (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_ and GLIBC_TUNABLES, for
-large pages NUMPY_MADVISE_HUGEPAGE=0) come first: where one of them is set nothing is changed. Other
-C libraries are left alone.
+large pages NUMPY_MADVISE_HUGEPAGE=0) take precedence: if one of them is set, nothing changes. Other
+C libraries are not touched.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ from importlib import import_module
 from pathlib import Path
 
 KEPT = 256 << 20
-LARGEST = 32 << 20  # glibc takes no more: larger arrays come from the system, each by itself
+LARGEST = 32 << 20  # glibc's maximum: the system maps each larger array separately
 
 INITIAL = 128 << 10  # both of glibc's thresholds before they adapt
 
@@ -35,17 +36,17 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _LARGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 _kept = False  # whether freed arrays are kept now
-_large_pages = False  # whether that memory lies in large pages
+_large_pages = False  # whether that memory is in large pages
 
 
 def keep_freed_arrays() -> None:
-    """Let freed arrays of up to LARGEST bytes, KEPT in all, serve the next ones, in large pages."""
+    """Keep freed arrays of up to LARGEST bytes, KEPT in all, for the next ones, in large pages."""
     global _kept, _large_pages
     if _kept or not _is_glibc() or _set_by_the_user():
         return
-    _thresholds()  # to put back
+    _thresholds()  # measured, to restore them
     c = _c_library()
-    _kept = True  # first: what Ctrl-C cuts short is given back
+    _kept = True  # first: after Ctrl-C, `give_back` undoes a part
     c.mallopt(_TRIM_THRESHOLD, KEPT)
     c.mallopt(_MMAP_THRESHOLD, LARGEST)  # setting one keeps glibc from adapting the other
     _large_pages = _large_pages_on_demand()
@@ -54,7 +55,7 @@ def keep_freed_arrays() -> None:
 
 
 def give_back() -> None:
-    """Undo `keep_freed_arrays`: thresholds as before it, freed memory back to the system."""
+    """Undo `keep_freed_arrays`: restore the thresholds, return freed memory to the system."""
     global _kept, _large_pages
     if not _kept:
         return
@@ -66,7 +67,7 @@ def give_back() -> None:
 
 
 def said() -> str:
-    """What holds for the heap now, for a bug report."""
+    """The state of the heap now, for a bug report."""
     if _kept:
         pages = " in large pages" if _large_pages else ""
         return f"glibc keeps up to {KEPT >> 20} MB of freed arrays{pages}"
@@ -79,7 +80,7 @@ def said() -> str:
 
 
 class _Usage(ctypes.Structure):
-    """What mallinfo2(3) returns; arena: bytes of the heap, hblks: blocks that are mapped alone."""
+    """The result of mallinfo2(3); arena: bytes of the heap, hblks: blocks mapped separately."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -92,13 +93,13 @@ class _Usage(ctypes.Structure):
 
 @cache
 def _thresholds() -> tuple[int, int]:
-    """glibc's own thresholds: the bytes from which an array is mapped alone, and the free bytes at
-    the top of the heap from which they go back to the system. As they stood before the first change
-    of ours, after which they adapt no more.
+    """glibc's thresholds before minigrad's first change: (bytes from which an array is mapped
+    separately, free bytes at the top of the heap from which they return to the system).
 
-    No function tells them. So blocks of different sizes are asked for and never touched: either one
-    more is mapped, or the heap has grown. A block that fits in free memory says nothing; it is held
-    and the next one of its size asked for. The second threshold is twice the first once they adapt.
+    No function returns them. The search therefore allocates blocks of different sizes and never
+    touches them: either one more block is mapped, or the heap has grown. A block that fits in free
+    memory shows neither; it is held, and another one of its size follows. The second threshold is
+    twice the first once they adapt.
     """
     c = _c_library()
     try:
@@ -107,7 +108,7 @@ def _thresholds() -> tuple[int, int]:
         return INITIAL, INITIAL
     usage.restype = _Usage
     page = mmap.PAGESIZE
-    low, high, taken = INITIAL, LARGEST, []  # a block of low bytes is not mapped, one of high is
+    low, high, taken = INITIAL, LARGEST, []  # not mapped from low bytes, mapped from high
     while high - low > page and len(taken) < 40:
         size, before = (low + high) // 2 // page * page, usage()
         block, after = c.malloc(size), usage()
@@ -136,10 +137,10 @@ def _c_library() -> ctypes.CDLL:
 def _advise_large_pages(c: ctypes.CDLL) -> None:
     """Ask for large pages for the next KEPT bytes of the heap.
 
-    They are taken from the C library, marked, and given back without being touched: that fixes
-    addresses and uses no memory. A little less than KEPT, which it would hand on to the system.
+    They are allocated, marked, and freed without being touched: that fixes addresses and uses no
+    memory. They are a little less than KEPT, which the C library would return to the system.
     """
-    size, page = LARGEST - (64 << 10), mmap.PAGESIZE  # from LARGEST on they are not of the heap
+    size, page = LARGEST - (64 << 10), mmap.PAGESIZE  # from LARGEST on, outside of the heap
     taken = [c.malloc(size) for _ in range(KEPT // LARGEST)]
     for start in filter(None, taken):
         first = start // page * page
@@ -149,9 +150,9 @@ def _advise_large_pages(c: ctypes.CDLL) -> None:
 
 
 def _large_pages_on_demand() -> bool:
-    """Whether the system gives large pages to those who ask, and the user has not said no.
+    """Whether the system gives large pages on request, and the user has not switched them off.
 
-    Where addresses are limited (ulimit -v) none are fixed beforehand.
+    False where addresses are limited (ulimit -v), as the request fixes addresses in advance.
     """
     try:
         asked = "[madvise]" in Path(_LARGE_PAGES).read_text()

@@ -1,13 +1,15 @@
 """Images with their pixels first in memory: shape (N, C, *size), strides of (*size, N, C).
 
-For 2-d images this memory order is HWNC; the code calls it *places first*, a place being a pixel.
-All channels of all images at one pixel are then neighbours in memory, so one window position of all
-windows is a few long runs, and a convolution is a sum of matrix products
-(pixels × channels)(channels × outputs) without a copy of its windows. So convolutions and pooling
-of many images give results in this order, and take such arguments without a copy. Elementwise
-results have the order of their arguments (NumPy's order="K"), so it passes through activations and
-sums; ops that need C order copy it, as they would any transposed array. The order never shows in a
-shape or a value: y[n, c, h, w] is the same element in either order.
+For 2-d images this memory order is HWNC. The docs call it *pixels first*; names in the code have
+`places_first`, where a place is a pixel. All channels of all images at one pixel are adjacent in
+memory. One position of all windows is then a few long runs. A convolution is a sum of matrix
+products (pixels × channels)(channels × outputs) without a copy of its windows.
+
+Convolutions and pooling of many images therefore return results in this order, and take such
+arguments without a copy. Elementwise results have the order of their arguments (NumPy's order="K"):
+the order passes through activations and sums. Ops that need C order copy such an array, like any
+transposed array. The order never changes a shape or a value: y[n, c, h, w] is the same element in
+either order.
 """
 
 from collections.abc import Callable
@@ -19,15 +21,16 @@ import numpy as np
 from .blocks import BLOCK, scratch, single, spans
 from .pool import share
 
-RUN = 256  # images times channels: shorter runs are slower than what the other order costs
-# Rows a multiple of ALIGNED bytes apart share few places of the cache: a copy with GAP entries more
-# between them is quicker to read across.
+RUN = 256  # images times channels: with shorter runs the other order is faster
+# Rows at distances of a multiple of ALIGNED bytes share few cache sets: a copy with GAP more
+# entries between them is faster to read across.
 ALIGNED, GAP = 1024, 16
 _chosen = True
 
 
 def choose(chosen: bool) -> None:
-    """Whether results may have this order. Compiled loops need C order and gain nothing by it."""
+    """Set whether results may have this order. Compiled loops need C order, and gain nothing by
+    it."""
     global _chosen
     _chosen = chosen
 
@@ -38,14 +41,15 @@ def places(x: Any) -> Any:
 
 
 def lies_places_first(x: Any) -> bool:
-    """Whether x lies in memory as places(x) would. An image of one place does so in any order."""
+    """Whether places(x) is contiguous. An image of one pixel is so in any order."""
     return type(x) is np.ndarray and x.ndim > 2 and places(x).flags.c_contiguous
 
 
 def turned(x: Any) -> bool:
-    """Whether x (N, C, *size) has all channels and images of a place side by side, and not rows.
+    """Whether all channels and images of a pixel of x (N, C, *size) are adjacent, and x is not in
+    rows.
 
-    So do images places first, and some of their places or images.
+    This holds for images pixels first, and for selections of their pixels or images.
     """
     if type(x) is not np.ndarray or x.ndim < 3 or x.flags.c_contiguous:
         return False
@@ -53,19 +57,19 @@ def turned(x: Any) -> bool:
 
 
 def pays(n: int, *channels: int) -> bool:
-    """Whether n images with such numbers of channels had better lie places first."""
+    """Whether n images with these numbers of channels are faster pixels first."""
     return _chosen and n * min(channels) >= RUN
 
 
 def empty(shape: tuple, dtype: Any) -> np.ndarray:
-    """An uninitialised array of this shape, places first, which is not a view."""
+    """An uninitialised array of this shape, pixels first, which is not a view."""
     n, channels, *size = shape
-    order = np.empty((*size, n, channels), np.bool_)  # never touched: it says the order alone
+    order = np.empty((*size, n, channels), np.bool_)  # only for its order; never touched
     return np.empty_like(order.transpose((-2, -1, *range(len(size)))), dtype=dtype)
 
 
 def places_first(x: np.ndarray) -> np.ndarray:
-    """x, or a copy of it, that lies places first."""
+    """x, or a copy of it, pixels first."""
     if lies_places_first(x):
         return x
     y = empty(x.shape, x.dtype)
@@ -78,9 +82,7 @@ def places_first(x: np.ndarray) -> np.ndarray:
 
 
 def in_rows(x: Any) -> Any:
-    """x as an array in rows: a copy where it is not, for images places first in a third of the time
-    that NumPy takes for one.
-    """
+    """x in rows: itself, or a copy, which for images pixels first takes a third of NumPy's time."""
     if type(x) is not np.ndarray or x.flags.c_contiguous:
         return x
     k = turned_at(x)
@@ -100,7 +102,7 @@ def in_rows(x: Any) -> Any:
 
 
 def turned_at(x: np.ndarray) -> int:
-    """How many of x's first axes are the last in memory, the rest before them; 0: another order."""
+    """The number of x's first axes that are last in memory, after the rest; 0: another order."""
     if x.ndim < 2 or x.size == 0 or x.flags.c_contiguous:
         return 0
     k = 1 + max(range(x.ndim - 1), key=lambda i: x.strides[i + 1] - x.strides[i])
@@ -111,7 +113,7 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """a, or a copy of it, in the memory order of x, which is turned; both have the same shape."""
     k = turned_at(x)
     if a.transpose((*range(k, a.ndim), *range(k))).flags.c_contiguous:
-        return a  # strides may differ, where an axis has one entry
+        return a  # strides may differ where an axis has one entry
     if k == 2:
         return places_first(a)
     y = np.empty_like(x, a.dtype)
@@ -120,10 +122,10 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def alike(values: tuple) -> tuple:
-    """The values, images in rows turned where others of the same shape lie places first.
+    """The values; images in rows become pixels first if others of the same shape are.
 
-    Traced arrays (tape_trace.py) cannot be: where these are of both orders the op becomes one call
-    of the replay, which then lays them alike as the eager run does.
+    Traced arrays (tape/trace.py) keep their order. If they have both orders, the op becomes one
+    call of the replay, which then unifies the order like the eager run.
     """
     images = [x for x in values if isinstance(x, np.ndarray) and x.ndim > 2]
     if len(images) < 2 or all(x.strides == images[0].strides for x in images):
@@ -138,7 +140,7 @@ def _in_rows_of(x: Any, shapes: set) -> bool:
 
 
 def _strides_turned(x: Any) -> tuple:
-    """The strides that x would have places first."""
+    """The strides of x, pixels first."""
     n, channels, *size = x.shape
     place = n * channels * x.itemsize
     steps = [place * prod(size[i + 1 :]) for i in range(len(size))]
@@ -146,7 +148,7 @@ def _strides_turned(x: Any) -> tuple:
 
 
 def scratch_like(name: str, shape: tuple, x: Any, dtype: Any = None, count: tuple = ()) -> Any:
-    """Scratch memory for `count` arrays of this shape (*lead, *size), each in the order of x."""
+    """Scratch memory for `count` arrays of this shape (*lead, *size), each in x's order."""
     if not turned(x):
         return scratch.empty(name, (*count, *shape), x, dtype)
     n, channels, *size = shape
@@ -156,10 +158,10 @@ def scratch_like(name: str, shape: tuple, x: Any, dtype: Any = None, count: tupl
 
 
 def over_strips(fill: Callable, apart: bool, block: int, y: Any, *arrays: Any) -> None:
-    """fill(block of y, blocks of the arrays) on all threads; all lie places first.
+    """fill(block of y, blocks of the arrays) on all threads; all are pixels first.
 
-    apart: a row of the array with fewest rows belongs to one or some rows of each other. Then
-    blocks are such rows of all images, else groups of images. block: elements of the largest.
+    apart: each row of the array with fewest rows corresponds to one or several rows of the others.
+    Blocks are then such rows of all images, else groups of images. block: elements of the largest.
     """
     every = (y, *arrays)
     largest = max(every, key=lambda a: a.size)

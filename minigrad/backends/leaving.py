@@ -1,9 +1,9 @@
 """Blocks that are always left: Ctrl-C between the end of __enter__ and the block leaves none open.
 
-`with block:` takes hold of `block.__exit__`, then calls `block.__enter__()`, and only what happens
-after that is sure to be followed by a call of what it holds. An interrupt that comes earlier (as
-__enter__ returns, or as __exit__ begins) drops it without a call. So what it holds is made for this
-one `with`, and tells as it goes: if the block was entered meanwhile and not left, it is left then.
+`with block:` loads `block.__exit__`, then calls `block.__enter__()`. Python guarantees the call of
+the loaded method only after that. An earlier interrupt (as __enter__ returns, or as __exit__
+begins) drops the method without a call. The loaded method is therefore an object made for this one
+`with`. If it is dropped while its block is entered and not left, it leaves the block.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ F = TypeVar("F", bound=Callable)
 
 
 class _Way(ref):
-    """A reference to the way out of one `with`.
+    """A weak reference to the exit of one `with`.
 
-    taken   [the class's exit, the block, how deep this thread was in it, this reference]: the way
-            out refers to it as well, and empties it when it has been gone to its end
+    taken   [the class's exit, the block, this thread's depth in it, this reference]; the exit
+            shares this list, and empties it when it has run to its end
     """
 
     __slots__ = ("taken",)
@@ -31,11 +31,12 @@ class _Way(ref):
 
 
 class _Exit:
-    """`__exit__` of a class: of the class the function, of an object a way out for one `with`.
+    """`__exit__` of a class: read from the class the function, from an object an exit for one
+    `with`.
 
     leave    the function
     depth    of a block: how often this thread is in it now
-    abandon  leaves a block that was left behind
+    abandon  leaves a block whose exit was dropped
     """
 
     def __init__(self, leave: Callable, depth: Callable[[Any], int], abandon: Callable[[Any], Any]):
@@ -46,7 +47,7 @@ class _Exit:
         if block is None:
             return self.leave
         taken = [self, block, self.depth(block)]
-        out = partial(_leave, taken)  # a bound method is dropped as it is called, not after
+        out = partial(_leave, taken)  # unlike a bound method, it lives until the call ends
         way = _Way(out, _left_behind)
         way.taken = taken
         taken.append(way)
@@ -60,8 +61,8 @@ def _leave(taken: list, *exc: object) -> Any:
 
 
 def _left_behind(way: _Way) -> None:
-    """The `with` has dropped its way out, and has not gone it, or not to its end."""
-    if not way.taken:  # gone to its end: the frame of `__get__` was looked at, and kept the way
+    """The `with` has dropped its exit without running it to its end."""
+    if not way.taken:  # it ran to its end: a debugger's frame of `__get__` kept the reference
         return
     kind, block, depth, _ = way.taken
     way.taken.clear()
@@ -74,7 +75,7 @@ def left_always(
 ) -> Callable[[F], F]:
     """Decorator of an `__exit__`. depth(block): how often this thread is in the block now.
 
-    A block that was left behind is left by `abandon`, or else as one that ends without an error.
+    A block whose exit was dropped is left by `abandon`, or by default like one without an error.
     """
 
     def made(leave: F) -> F:
@@ -85,9 +86,10 @@ def left_always(
 
 
 class ended_by:
-    """`with ended_by(undo):` undo() at the end; again, and to its end, where Ctrl-C cut it short.
+    """`with ended_by(undo):` calls undo() at the end, and once more, completely, if Ctrl-C stopped
+    it.
 
-    As `try … finally: undo()`, of which an interrupt as undo begins or loops leaves half undone.
+    Like `try … finally: undo()`, where an interrupt in undo would leave a part of it undone.
     """
 
     __slots__ = ("undo", "is_entered")
@@ -105,7 +107,8 @@ class ended_by:
 
 
 class _Block(contextlib._GeneratorContextManager):
-    """contextlib's, whose generator is closed where it was left behind, whoever holds on to it."""
+    """contextlib's, which closes its generator if its exit was dropped, despite other
+    references."""
 
     @left_always(lambda block: block.gen.gi_suspended, abandon=lambda block: block.gen.close())
     def __exit__(self, *exc: Any) -> Any:
@@ -113,7 +116,7 @@ class _Block(contextlib._GeneratorContextManager):
 
 
 def contextmanager(fn: Callable) -> Callable[..., contextlib.AbstractContextManager]:
-    """contextlib.contextmanager of blocks that are always left."""
+    """contextlib.contextmanager for blocks that are always left."""
 
     @wraps(fn)
     def made(*args: Any, **kwargs: Any) -> _Block:

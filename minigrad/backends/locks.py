@@ -1,12 +1,12 @@
-"""A lock that Ctrl-C never leaves locked; a thread may take it again while it holds it.
+"""A re-entrant lock that Ctrl-C never leaves locked.
 
-`with lock:` calls lock.__enter__, and from Python 3.14 on an interrupt that came meanwhile is
-raised right behind that call, before the block has begun that would give the lock back. So there
-__enter__ itself gives it back. On leaving, the call is one of C, which has let go by then.
+`with lock:` calls lock.__enter__. From Python 3.14 on, an interrupt during that call is raised
+right after it, before the block that would release the lock. There __enter__ itself releases it. On
+leaving, the call is C code, which has released the lock by then.
 
-Inside such a block no loop or comprehension ends in a condition, as `[x for x in xs if c]` does: it
-stands in a function that the block calls. On Python 3.12 and 3.13 its jump back is outside of the
-block, and an interrupt that is raised there leaves the lock locked.
+Inside such a block no loop or comprehension may end in a condition, like `[x for x in xs if c]`: it
+must be in a function that the block calls. On Python 3.12 and 3.13 its backward jump is outside of
+the block, and an interrupt there leaves the lock locked.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""in_memory_order(array, strides): the array again, its elements in memory as strides say."""
+"""in_memory_order(array, strides): the array, with its elements in the memory order of strides."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from .device import array_module
 
 
 def in_memory_order(array: Any, strides: tuple[int, ...]) -> Any:
-    """array, or a copy whose axes lie in memory as those of an array with these strides.
+    """array, or a copy with its axes in the memory order of an array with these strides.
 
-    The same axis is the innermost, neighbours that were contiguous are so, broadcast axes repeat,
-    reversed ones are reversed: NumPy and BLAS then take the same path, with the same rounding. A
-    gap between rows becomes one element wide, whatever it was.
+    The same axis is innermost, contiguous neighbours stay contiguous, broadcast axes repeat, and
+    reversed ones are reversed. NumPy and BLAS then take the same path, with the same rounding. A
+    gap between rows becomes one element wide, for any width before.
     """
-    if array.size == 1 and array.strides != strides:  # no step is taken, but NumPy's loops ask
+    if array.size == 1 and array.strides != strides:  # NumPy's loops test even these
         return array_module(array).lib.stride_tricks.as_strided(array, array.shape, strides)
     axes = [k for k, n in enumerate(array.shape) if n > 1]
     if array.size < 2 or all(array.strides[k] == strides[k] for k in axes):
         return array
     item = array.itemsize
-    dense, extent, steps = item, item, [item] * array.ndim  # bytes: there, here so far
+    dense, extent, steps = item, item, [item] * array.ndim  # bytes: of strides, of the copy
     for k in sorted(axes, key=lambda k: abs(strides[k])):
         step, n = abs(strides[k]), array.shape[k]
         if step % item:
-            return array  # parts of records
-        if 0 < step < dense:  # windows that overlap: their gaps are of use
+            return array  # a field of records
+        if 0 < step < dense:  # overlapping windows: keep their strides
             steps = [abs(stride) for stride in strides]
             extent = sum((array.shape[k] - 1) * steps[k] for k in axes) + item
             break

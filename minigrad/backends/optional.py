@@ -1,4 +1,4 @@
-"""Packages that minigrad can do without, imported at their first use.
+"""Optional packages, imported at their first use.
 
 SciPy alone takes as long to import as NumPy and minigrad together.
 """
@@ -15,7 +15,7 @@ _OFF = ("", "0", "false", "no", "off")
 
 @cache
 def optional(name: str) -> ModuleType | None:
-    """The module of that name; None where it is not installed (the extra `full` brings it)."""
+    """The module of that name; None if it is not installed (the extra `full` installs it)."""
     try:
         return import_module(name)
     except ImportError:
@@ -23,7 +23,7 @@ def optional(name: str) -> ModuleType | None:
 
 
 def wanted(layer: str) -> bool:
-    """Whether minigrad/<layer> is imported: it is there, and MINIGRAD_PLAIN is not set."""
+    """Whether minigrad/<layer> is imported: it exists, and MINIGRAD_PLAIN is not set."""
     plain = os.environ.get("MINIGRAD_PLAIN", "0").strip().lower() not in _OFF
-    here = [str(Path(__file__).parents[1])]  # not what an editable install finds elsewhere
+    here = [str(Path(__file__).parents[1])]  # not in the folders of an editable install
     return not plain and PathFinder.find_spec(f"minigrad.{layer}", here) is not None

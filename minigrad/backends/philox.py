@@ -1,9 +1,9 @@
 """Counter-based random numbers on a GPU: number n of a seed is a function of n and the seed.
 
 J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox4x32-10. Ten rounds of
-multiplying and mixing turn a counter of four 32-bit words into four random ones, so the whole state
-is the seed and how many counters have been used. It can be stored and restored (checkpointing), and
-a kernel needs no memory for it.
+multiplying and mixing turn a counter of four 32-bit words into four random ones: the whole state is
+the seed and the number of used counters. It can be stored and restored (checkpointing), and a
+kernel needs no memory for it.
 """
 
 from math import prod
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-_STEPS = 0x9E3779B9, 0xBB67AE85  # what the two halves of the key grow by in each round
+_STEPS = 0x9E3779B9, 0xBB67AE85  # added to the halves of the key in each round
 _LOW = 0xFFFFFFFF
 
-# The random words of one counter, for kernels that draw where they need them (on_gpu/dropout.py).
+# The random words of one counter, for kernels that draw their own numbers (on_gpu/dropout.py).
 PHILOX = """
 __device__ __forceinline__ uint4 philox(unsigned long long counter, unsigned int k0,
                                         unsigned int k1) {
@@ -37,11 +37,11 @@ void words(unsigned int k0, unsigned int k1, unsigned long long first, long long
     if (i < n) y[i] = philox(first + i, k0, k1);
 }}
 """
-_kernels: dict[int, Any] = {}  # by device, since a compiled kernel belongs to one
+_kernels: dict[int, Any] = {}  # by device: a compiled kernel belongs to one
 
 
 def words(xp: Any, seed: int, first: int, n: int) -> Any:
-    """Random words (n, 4) of 32 bits: those of the counters first, first + 1 … first + n − 1."""
+    """Random 32-bit words (n, 4) of the counters first, first + 1 … first + n − 1."""
     if not hasattr(xp, "RawKernel"):
         return _words_by_arrays(xp, seed, first, n)
     device = xp.cuda.runtime.getDevice()
@@ -55,12 +55,12 @@ def words(xp: Any, seed: int, first: int, n: int) -> Any:
 
 
 def key_words(seed: int) -> tuple[Any, Any]:
-    """A seed's two halves, as kernels take them."""
+    """A seed's two halves, as arguments of kernels."""
     return np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
 
 
 def _words_by_arrays(xp: Any, seed: int, first: int, n: int) -> Any:
-    """The same in NumPy: the form to read, and to test the kernel against."""
+    """The same in NumPy: the readable form, which tests compare with the kernel."""
     counter = xp.arange(n, dtype=np.uint64) + first
     a, b = counter & _LOW, counter >> 32
     c = d = xp.zeros(n, dtype=np.uint64)
@@ -80,15 +80,15 @@ class DeviceGenerator:
         self.xp, self.seed, self.used = xp, seed, 0
 
     def state(self) -> tuple[int, int]:
-        """From where it goes on."""
+        """(seed, used counters): the state for `set_state`."""
         return self.seed, self.used
 
     def set_state(self, state: tuple[int, int]) -> None:
-        """Go on from there."""
+        """Continue from a state."""
         self.seed, self.used = state
 
     def reserve(self, count: int) -> int:
-        """The first of the counters that give `count` words; they count as used from now on."""
+        """The first of the counters for `count` words, which count as used from now on."""
         first = self.used
         self.used += -(-count // 4)
         return first
@@ -114,9 +114,9 @@ class DeviceGenerator:
     def integers(
         self, low: int, high: int | None = None, size: Any = (), dtype: Any = np.int64
     ) -> Any:
-        """Integers from [low, high), or from [0, low) when high is left out; int64 or uint64.
+        """Integers from [low, high), or from [0, low) without high; int64 or uint64.
 
-        Of ranges beyond the 53 bits of a float: floor(r · range / 2⁶⁴) for 64 random bits r.
+        For ranges beyond the 53 bits of a float: floor(r · range / 2⁶⁴) for 64 random bits r.
         """
         low, high = (0, low) if high is None else (low, high)
         span = high - low

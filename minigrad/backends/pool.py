@@ -2,15 +2,15 @@
 
     share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers
     together(loop, count)   loop() on this thread and on up to count − 1 helpers at once
-    keep_apart(on)          whether `share` keeps each thread on a processor of its own
+    keep_apart(on)          whether `share` keeps each thread on a separate processor
 
-The caller always takes part and never waits for a helper that has not begun, so a busy or slow
-helper delays nothing. What is called from inside shared work runs where it is: threads do not
-multiply. As long as pieces write to separate memory it makes no difference which thread does which
-piece, so results do not depend on the number of threads.
+The caller always takes part and never waits for a helper that has not begun: a busy or slow helper
+delays nothing. Inside shared work, further calls run on their own thread: threads do not multiply.
+Pieces write to separate memory. Results then depend neither on the number of threads nor on which
+thread computes which piece.
 
-Helpers are started at first use, are gone in a forked child (which starts its own), and end with
-the interpreter.
+Helpers start at first use and end with the interpreter. A forked child has none of them, and starts
+its own.
 """
 
 import atexit
@@ -33,8 +33,8 @@ from .locks import Lock
 from .processors import ThreadAffinity
 from .threads import Local
 
-LIMIT = 64  # helpers, however many are asked for
-_local = Local()  # .sharing: this thread is one of several that share work
+LIMIT = 64  # helpers at most
+_local = Local()  # .sharing: whether this thread is one of several that share work
 
 
 # -- how many ------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def _default() -> int:
         if given.isdecimal() and len(given) < 10 and int(given) > 0:
             return int(given)
         if given and name.startswith("MINIGRAD") and sys.stderr is not None:
-            with suppress(OSError, ValueError):  # as of other variables: a line, and no error
+            with suppress(OSError, ValueError):  # a line and no error, as for other variables
                 said = f"{name} is an integer ≥ 1, got {given[:40]!r}; it is ignored"
                 print(f"minigrad: {said}", file=sys.stderr)
     if hasattr(os, "sched_getaffinity"):
@@ -59,14 +59,14 @@ _count = _default()
 
 
 def get_num_threads() -> int:
-    """How many threads share one large operation, the calling one included."""
+    """The number of threads that share one large operation, with the calling one."""
     return _count
 
 
 def set_num_threads(n: int) -> None:
-    """Let n threads share one large operation; 1: none but the caller. The results stay the same.
+    """Let n threads share one large operation; 1: only the caller. The results stay the same.
 
-    BLAS has threads of its own (OMP_NUM_THREADS, threadpoolctl). ValueError unless n ≥ 1.
+    BLAS has separate threads (OMP_NUM_THREADS, threadpoolctl). ValueError unless n ≥ 1.
     """
     global _count
     if not is_count(n):
@@ -75,7 +75,7 @@ def set_num_threads(n: int) -> None:
 
 
 def is_count(n: Any) -> bool:
-    """Whether n can be a number of threads: Python's or NumPy's integers from 1 on."""
+    """Whether n can be a number of threads: an integer of Python or NumPy, 1 or more."""
     return isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1
 
 
@@ -83,7 +83,7 @@ def is_count(n: Any) -> bool:
 
 
 class _Job:
-    """One call of `together`: who is at work on it, and what went wrong."""
+    """One call of `together`: its running helpers, and the first error."""
 
     def __init__(self, loop: Callable[[], Any]):
         self.loop: Any = loop
@@ -95,7 +95,7 @@ class _Job:
         self.device = device_here()
 
     def help(self, context: Context) -> None:
-        """A helper's part, unless the caller has finished without it."""
+        """Run the loop on a helper, unless the caller has finished without it."""
         with self.lock:
             if self.closed:
                 return
@@ -110,9 +110,9 @@ class _Job:
         self.left.put(None)
 
     def close(self) -> None:
-        """Wait for those who have begun; nobody begins any more.
+        """Wait for the helpers that have begun; no further one may begin.
 
-        Ctrl-C waits until they are done; a second Ctrl-C leaves them to end by themselves.
+        Ctrl-C waits until they are done; a second Ctrl-C lets them end by themselves.
         """
         try:
             self._wait()
@@ -120,17 +120,18 @@ class _Job:
             self._wait()
             raise
         finally:
-            self.loop = None  # a helper may find this job late: it keeps no array alive until then
+            self.loop = None  # a late helper finds the job empty: it keeps no array alive
 
     def _wait(self) -> None:
         with self.lock:
             self.closed = True
-        while self.running > 0:  # one that is counted here has its entry still to come
+        while self.running > 0:  # each counted helper still puts its entry
             self.left.get()
 
 
 class _Helpers:
-    """Daemon threads that wait for jobs; as many as any job has asked for so far, up to LIMIT."""
+    """Daemon threads that wait for jobs; as many as the largest job so far asked for, up to
+    LIMIT."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -141,7 +142,7 @@ class _Helpers:
         self.affinity = ThreadAffinity()
 
     def grow(self, count: int) -> int:
-        """How many helpers a job that asks for `count` can have."""
+        """The number of helpers for a job that asks for `count`."""
         with self.growing:
             self._start(min(count, LIMIT))
         return min(count, len(self.threads))
@@ -153,13 +154,13 @@ class _Helpers:
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system gives no more threads: go on with these
+            except RuntimeError:  # the system allows no more threads: continue with these
                 break
             self.threads.append(thread)
 
     def call(self, count: int, job: _Job) -> None:
         for _ in range(count):
-            self.jobs.put((job, copy_context()))  # each its own: two threads cannot be in one
+            self.jobs.put((job, copy_context()))  # two threads cannot enter one context
 
     def _serve(self) -> None:
         _local.sharing = True
@@ -167,16 +168,14 @@ class _Helpers:
         while (item := jobs.get()) is not None:
             job, context = item
             job.help(context)
-            if (
-                self is not _helpers
-            ):  # forked in here: this child's caller exists only in the parent
+            if self is not _helpers:  # forked here: the caller exists only in the parent
                 os._exit(1)
-            # An idle helper keeps nothing alive. (Without the GIL what it made, and another thread
-            # was the last to hold, goes only when it wakes again.)
+            # An idle helper keeps nothing alive. (Without the GIL, an object that it made and
+            # another thread held last is freed only when the helper wakes again.)
             item = job = context = None
 
     def stop(self) -> None:
-        """End the helpers; those that are still at work after half a second are left behind."""
+        """End the helpers; do not wait for those that still work after half a second."""
         self.stopped = True
         for _ in self.threads:
             self.jobs.put(None)
@@ -189,7 +188,7 @@ _helpers = _Helpers()
 
 
 def _forget() -> None:
-    """In a forked child: the parent's helpers do not exist here, and no job waits for them."""
+    """In a forked child, where the parent's helpers do not exist: no job may wait for them."""
     global _helpers
     for job in _helpers.open:
         job.lock, job.running = Lock(), 0
@@ -213,8 +212,9 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     The loop must end on every thread when there is no work left, and may run on this one alone. An
     error on any of them is raised here, after all have ended. Helpers see the caller's context
     variables (NumPy's errstate) and CuPy's current device and stream, not other thread-local state.
-    With apart, and after keep_apart(True), the caller keeps its processor meanwhile and the helpers
-    run on others: for loops that start no thread or process, which would inherit that.
+    With apart, and after keep_apart(True), the caller stays on its processor during the call, and
+    the helpers run on others. That is only for loops that start no thread or process, which would
+    inherit the restriction.
     """
     if count < 2 or sharing():
         loop()
@@ -232,11 +232,11 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
         _local.sharing = True
         try:
             size = helpers.grow(count - 1)
-            # any idle one may take the job
+            # any idle helper may take the job
             here = helpers.affinity.part(helpers.threads) if apart else None
             if here is None:
                 helpers.affinity.gather(helpers.threads)
-            helpers.call(size, job)  # who wakes up while this thread does the rest
+            helpers.call(size, job)  # they wake up during the next lines
             helpers.affinity.stay(here, allowed)
             loop()
         finally:
@@ -245,11 +245,11 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
         try:
             raise job.error
         finally:
-            job.error = None  # an error leads to this frame, and this frame to the job
+            job.error = None  # breaks the cycle of error, frame and job
 
 
 def keep_apart(on: bool) -> None:
-    """Whether threads that share work keep to different processors; off: helpers are free again."""
+    """Set whether threads that share work keep to different processors; off frees helpers again."""
     processors.keep_apart(on)
     if not on:
         _helpers.affinity.gather(_helpers.threads)
@@ -258,7 +258,7 @@ def keep_apart(on: bool) -> None:
 def share(work: Callable[[Any], Any], pieces: Iterable) -> None:
     """work(piece) for every piece, in any order, on get_num_threads() threads at most.
 
-    After an error no further piece is begun.
+    After an error, no further piece begins.
     """
     waiting = deque(pieces)
 
@@ -270,7 +270,7 @@ def share(work: Callable[[Any], Any], pieces: Iterable) -> None:
                 except IndexError:
                     return
                 work(piece)
-        finally:  # reached with pieces left only by an error
+        finally:  # pieces are left here only after an error
             waiting.clear()
 
     together(loop, min(_count, len(waiting)), apart=True)

@@ -1,15 +1,15 @@
-"""Threads that share work, kept on different processors while mg.accelerate says so.
+"""Threads that share work, kept on different processors while mg.accelerate is on.
 
-A scheduler may wake a helper on the processor of the thread that called it, where the two take
-turns while another processor sleeps: some virtual machines pack threads so that wait often. So
-while work is shared the caller stays where it is, and helpers run on any processor but that one.
-Which of them is left to the system, and threads of others stay free. But the caller is not ours,
-and a thread or process that it starts meanwhile inherits its processor: nothing here runs unless
+A scheduler may wake a helper on the processor of the calling thread, where the two take turns while
+another processor sleeps. Some virtual machines do so for threads that wait often. During shared
+work the caller therefore stays on its processor, and helpers run on any other. The system chooses
+which one, and threads of other libraries stay free. But the caller belongs to the program, and a
+thread or process that it starts during the call inherits its processor. Nothing here runs unless
 `keep_apart` has been called.
 
-MINIGRAD_KEEP_APART=0 leaves all of it to the system. So do systems other than Linux.
+MINIGRAD_KEEP_APART=0 leaves the choice to the system; so do systems other than Linux.
 
-`queued` tells how long a thread was ready to run while all processors were busy.
+`queued` returns how long a thread was ready to run while all processors were busy.
 """
 
 import ctypes
@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Thread
 
-_processor_number: Callable[[], int] | None = None  # the C library's, while threads are kept apart
+_processor_number: Callable[[], int] | None = None  # of the C library, while threads are kept apart
 
 
 def keep_apart(on: bool) -> None:
-    """Whether threads that share work keep to different processors from here on."""
+    """Set whether threads that share work keep to different processors from here on."""
     global _processor_number
     off = os.environ.get("MINIGRAD_KEEP_APART", "").strip().lower() in ("0", "false", "no", "off")
     if not on or off or not sys.platform.startswith("linux"):
@@ -33,7 +33,7 @@ def keep_apart(on: bool) -> None:
 
 
 def said() -> str:
-    """What holds for threads now, for a bug report."""
+    """The state of threads now, for a bug report."""
     if _processor_number is None:
         return "threads run where the system lets them"
     return "threads that share work keep to different processors"
@@ -42,8 +42,8 @@ def said() -> str:
 def queued(thread: int | None = None) -> int | None:
     """Nanoseconds that a thread of this process, by default this one, has waited for a processor.
 
-    Ready to run, that is, and not for a lock. None where the system does not count them: Linux
-    does, in the second number of /proc/…/schedstat.
+    It counts the time in which the thread was ready to run, not waiting for a lock. None where the
+    system does not count it: Linux does, in the second number of /proc/…/schedstat.
     """
     of = "/proc/thread-self" if thread is None else f"/proc/self/task/{thread}"
     try:
@@ -54,15 +54,15 @@ def queued(thread: int | None = None) -> int | None:
 
 
 class ThreadAffinity:
-    """On which processors the helper threads of one pool may run, as far as we have said so."""
+    """The processors where the helper threads of one pool may run, as set here."""
 
     def __init__(self) -> None:
-        self.given: dict[int, set[int]] = {}  # thread id of the system: processors
+        self.given: dict[int, set[int]] = {}  # the system's thread id: processors
 
     def part(self, helpers: Iterable[Thread]) -> int | None:
         """Keep the helpers off this thread's processor, which is the result.
 
-        None where they are not to be kept apart, where there is one processor, or no way to ask.
+        None if threads are not kept apart, or there is one processor, or the system cannot tell.
         """
         number = _processor_number  # another thread may switch it off
         if number is None:
@@ -72,14 +72,14 @@ class ThreadAffinity:
             return None
         try:
             self._send(helpers, allowed - {here})
-        except OSError:  # not permitted, or a processor has gone: the system knows better
+        except OSError:  # not permitted, or a processor has gone
             return None
         return here
 
     def stay(self, here: int | None, allowed: set[int]) -> None:
-        """Keep this thread on the processor that `part` gave.
+        """Keep this thread on the processor that `part` returned.
 
-        allowed: an empty set, into which goes what `free` wants back.
+        allowed: an empty set, which receives this thread's processors for `free`.
         """
         if here is None:
             return
@@ -88,12 +88,12 @@ class ThreadAffinity:
             os.sched_setaffinity(0, {here})
 
     def free(self, allowed: set[int]) -> None:
-        """Let this thread run again where it could before `stay`."""
+        """Let this thread run again on the processors before `stay`."""
         if allowed:
             os.sched_setaffinity(0, allowed)
 
     def gather(self, helpers: Iterable[Thread]) -> None:
-        """Let helpers run where this thread may: for work that may start threads of its own."""
+        """Let helpers run on this thread's processors: for work that may start further threads."""
         if self.given:
             with suppress(OSError):  # one that has ended
                 self._send(helpers, os.sched_getaffinity(0))

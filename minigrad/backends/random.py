@@ -1,4 +1,4 @@
-"""The generators that every random op of this library draws from: one for the host, one a GPU.
+"""The generators of every random op of this library: one for the host, one for each GPU.
 
 `manual_seed(n)` makes runs repeat. `get_state`/`set_state` let checkpointing replay a forward.
 """
@@ -21,18 +21,18 @@ _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn 
 
 
 class _Here(Local):
-    draws: ThreadGenerator | None = None  # what this thread draws from instead of the host's
-    awaiting: Callable[[], None] | None = None  # told before anything draws, or looks at the state
-    own: Any = None  # .generator: what this thread has as the host's generator
+    draws: ThreadGenerator | None = None  # in place of the host's generator for this thread
+    awaiting: Callable[[], None] | None = None  # called before a draw, or a look at the state
+    own: Any = None  # .generator: this thread's replacement for the host's generator
 
 
 _here = _Here()
 
 
 def manual_seed(seed: int) -> np.random.Generator:
-    """Start the library's generators anew from `seed`; returns that of the host.
+    """Start the library's generators again from `seed`; returns the host's generator.
 
-    Inside a row that a DataLoader makes it is the row's own generator.
+    Inside a row that a DataLoader makes it is the row's generator.
     """
     global _generator, _seed
     _tell_awaiting()
@@ -51,7 +51,7 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 
 def generator() -> np.random.Generator:
-    """The host's generator in use now: a numpy.random.Generator, or what stands for it in a thread
+    """The host's generator in use now: a numpy.random.Generator, or its replacement in a thread
     that is inside mg.checkpoint.
     """
     _tell_awaiting()
@@ -59,7 +59,7 @@ def generator() -> np.random.Generator:
 
 
 def await_draws(fn: Callable[[], None] | None) -> None:
-    """Have fn called, once, before this thread draws or sets a state: draws are awaited."""
+    """Have fn called, once, before this thread draws or sets a state."""
     _here.awaiting = fn
 
 
@@ -74,17 +74,18 @@ def _base() -> np.random.Generator:
 
 
 def own_of_thread() -> Any:
-    """What holds the generator that this thread has in place of the host's; None: nothing does."""
+    """The holder of the generator that replaces the host's in this thread; None if there is
+    none."""
     return _here.own
 
 
 def set_own_of_thread(own: Any) -> None:
-    """From now on `own.generator` is this thread's; None: the host's."""
+    """Let this thread use `own.generator` from now on; None: the host's generator."""
     _here.own = own
 
 
 def generator_on(device: str | None) -> Any:
-    """The generator of a device: it draws there, nothing is copied."""
+    """The generator of a device: it draws there, without copies."""
     _tell_awaiting()
     xp = resolve(device)
     if xp is np:
@@ -99,7 +100,7 @@ def generator_on(device: str | None) -> Any:
 
 
 def _seed_of(number: int) -> int:
-    """The seed of GPU `number`: another one for each."""
+    """The seed of GPU `number`, different for each."""
     return int(_seed.generate_state(number + 1, np.uint64)[number])
 
 
@@ -114,14 +115,15 @@ def get_state() -> dict[str, Any]:
 def set_state(state: dict[str, Any]) -> None:
     """Put the generators back into a state that mg.get_rng_state returned.
 
-    Those of GPUs that have not drawn yet go on from there when they do; those that had not when
-    the state was taken start anew. TypeError for anything else, before a generator is changed.
+    A GPU that has not drawn yet continues from this state at its first draw. A GPU that had not
+    drawn when the state was taken starts from its seed. TypeError for anything else, before a
+    generator is changed.
     """
     global _seed
     _tell_awaiting()
     if not isinstance(state, dict) or "devices" not in state:
         kind = type(state).__name__
-        raise TypeError(f"set_rng_state takes what mg.get_rng_state() returned, got a {kind}")
+        raise TypeError(f"set_rng_state takes a state from mg.get_rng_state(), got a {kind}")
     if "host" in state:
         _base().bit_generator.state = state["host"]
     _seed = np.random.SeedSequence(state["seed"]) if "seed" in state else _seed
@@ -150,7 +152,7 @@ class _drawing:
 
 
 class recorded(_drawing):
-    """Inside, what this thread draws from the host's generator is recorded; gives the list."""
+    """Inside, this thread's draws from the host's generator are recorded; yields their list."""
 
     def __init__(self) -> None:
         before = _here.draws
@@ -163,15 +165,15 @@ class recorded(_drawing):
 
 
 class apart(_drawing):
-    """Inside, no draw is recorded: for what is drawn but once (the weights of a lazy layer)."""
+    """Inside, no draw is recorded: for numbers drawn only once (the weights of a lazy layer)."""
 
     def __init__(self) -> None:
         super().__init__(None)
 
 
 class replayed(_drawing):
-    """Inside, this thread replays the draws that were recorded. The host's generator stays as it
-    is, also where a seed is set inside.
+    """Inside, this thread replays recorded draws. The host's generator does not change, even if a
+    seed is set inside.
     """
 
     def __init__(self, states: list[State]):

@@ -1,7 +1,7 @@
 """A thread's random numbers, recorded as it draws them from the host's generator, and replayed.
 
-Threads share the generator. What another one draws in between changes neither what this one records
-nor what it gets again, and a replay takes nothing from the generator.
+Threads share the generator. Draws of another thread change neither the record nor the replay of
+this one, and a replay takes nothing from the generator.
 """
 
 import copy
@@ -14,13 +14,13 @@ State = Any  # of a bit generator
 
 
 class ThreadGenerator:
-    """In place of a Generator: each call of one of its methods is a draw from `source`."""
+    """A replacement for a Generator: each call of one of its methods is a draw from `source`."""
 
     def __init__(self, source: Any):
         self.source = source
 
     def __copy__(self) -> "ThreadGenerator":
-        return self  # copy.copy of a Generator draws from the same numbers, too
+        return self  # a copy.copy of a Generator shares its numbers, too
 
     def __deepcopy__(self, memo: dict) -> np.random.Generator:
         return self._ahead()
@@ -29,18 +29,18 @@ class ThreadGenerator:
         return self._ahead().__reduce__()
 
     def _ahead(self) -> np.random.Generator:
-        """A Generator of its own that gives what this one gives next."""
+        """An independent Generator with the same next numbers."""
         made = copy.deepcopy(self.source.generator())
         made.bit_generator.state = self.source.state()
         return made
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:
-        """Independent generators; those of the first time again."""
+        """Independent generators; in a replay, those of the first time."""
         return self.source.spawn(n_children)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # what Python asks of a class is answered there
+            raise AttributeError(name)  # the class answers Python's own look-ups
         found = getattr(self.source.generator(), name)
         if not callable(found) or name.startswith("_"):
             return found
@@ -52,14 +52,14 @@ class ThreadGenerator:
 
 
 class SharedSource:
-    """Draws from the generator that all threads share; `generator()` says which it is now."""
+    """Draws from the generator that all threads share, `generator()`."""
 
     def __init__(self, generator: Callable[[], np.random.Generator]):
         self.generator = generator
         self.own = np.random.Generator(np.random.PCG64(0))
 
     def state(self) -> State:
-        """That from which it draws next."""
+        """The state before the next draw."""
         return self.generator().bit_generator.state
 
     def spawn(self, n: int) -> list[np.random.Generator]:
@@ -69,8 +69,8 @@ class SharedSource:
     def draw(self, name: str, args: tuple, kwargs: dict) -> tuple[State, Any]:
         """(the state before, what the method returns).
 
-        By a generator of its own, which is put where the shared one is and takes that along. Nobody
-        draws meanwhile: whoever does holds the same lock.
+        A private generator takes the shared one's state, draws, and gives its state back. No other
+        thread draws at the same time: each draw holds the same lock.
         """
         whole, own = self.generator().bit_generator, self.own.bit_generator
         with whole.lock:
@@ -81,7 +81,7 @@ class SharedSource:
 
 
 class RecordingSource:
-    """Draws from `below`, and keeps in `states` where that was before each draw."""
+    """Draws from `below`, and keeps in `states` its state before each draw."""
 
     def __init__(self, below: Any):
         self.below, self.generator = below, below.generator
@@ -89,7 +89,7 @@ class RecordingSource:
         self.state = below.state
 
     def spawn(self, n: int) -> list[np.random.Generator]:
-        """Children, recorded as they are before they draw."""
+        """Children, recorded in their state before they draw."""
         children = self.below.spawn(n)
         self.states.append(copy.deepcopy(children))
         return children
@@ -102,9 +102,9 @@ class RecordingSource:
 
 
 class ReplayingSource:
-    """The draws whose states were recorded, in their order; further ones are from `below`.
+    """The draws whose states were recorded, in order; further draws come from `below`.
 
-    So one that an interrupt has left in force does not go on replaying.
+    A source that an interrupt has left in use therefore stops replaying.
     """
 
     def __init__(self, states: list[State], below: SharedSource):
@@ -113,12 +113,12 @@ class ReplayingSource:
         self.used = 0
 
     def state(self) -> State:
-        """That from which it draws next."""
+        """The state before the next draw."""
         state = self.states[self.used] if self.used < len(self.states) else None
         return state if isinstance(state, dict) else self.below.state()
 
     def spawn(self, n: int) -> list[np.random.Generator]:
-        """The children that were recorded, as they were."""
+        """The recorded children, in their recorded state."""
         if self.used >= len(self.states):
             return self.below.spawn(n)
         children = copy.deepcopy(self.states[self.used])

@@ -1,4 +1,4 @@
-"""Source sites: which line of the user's program is running, kept cheaply and looked up later."""
+"""Source sites: the running line of the user's program, kept cheaply and looked up later."""
 
 from sys import _getframe, modules
 from types import CodeType, FrameType
@@ -7,10 +7,10 @@ from typing import Any
 DEEPEST = 40  # frames of a captured stack
 _PACKAGE = __name__.partition(".")[0]
 _OWN_PACKAGES = {_PACKAGE, "numpy"}
-_known: dict[Any, bool] = {}  # module name -> whether it is ours: split once
+_known: dict[Any, bool] = {}  # module name -> whether it is the library's
 
 
-outermost: set[int] = set()  # ids of the code that runs a user's program: stacks end inside it
+outermost: set[int] = set()  # ids of code objects that run a user's program: stacks end there
 
 
 def is_own(frame: FrameType) -> bool:
@@ -23,17 +23,17 @@ def is_own(frame: FrameType) -> bool:
 
 
 def calling_frame(skip: int = 1) -> FrameType:
-    """The frame of the user's line that is running; the outermost one, where all are ours.
+    """The frame of the user's running line; the outermost frame if all are the library's.
 
-    skip: how many frames are known to be the library's own. Fewer frames to look at is worth a
-    higher number: Python makes an object of each.
+    skip: the number of innermost frames that are known to be the library's. A higher number saves
+    time: Python makes an object of each frame.
     """
     frame: Any = _getframe(skip)
     try:
-        while _known[frame.f_globals["__name__"]]:  # as is_own, without a call
+        while _known[frame.f_globals["__name__"]]:  # like is_own, without a call
             frame = frame.f_back
         return frame
-    except (KeyError, AttributeError):  # a module not seen before; or no frame is left
+    except (KeyError, AttributeError):  # a new module; or no frame is left
         frame = _getframe(skip)
     while is_own(frame) and frame.f_back is not None:
         frame = frame.f_back
@@ -41,18 +41,18 @@ def calling_frame(skip: int = 1) -> FrameType:
 
 
 def calling_line(skip: int = 1) -> tuple:
-    """(code, instruction) of the user's line that is running.
+    """(code, instruction) of the user's running line.
 
-    Only the code object and the instruction's offset are kept; the line number is looked up when
-    needed (`site_of`).
+    It keeps only the code object and the instruction's offset; `site_of` looks up the line number
+    when it is needed.
     """
     frame = calling_frame(skip + 1)
     return frame.f_code, frame.f_lasti
 
 
 def calling_frames(depth: int = DEEPEST) -> list[tuple]:
-    """(code, instruction) of the frames that led here, innermost first, without those of the
-    library and of NumPy; where there are no others, of the outermost one.
+    """(code, instruction) of the calling frames, innermost first, without those of the library and
+    NumPy; of the outermost one if there are no others.
     """
     frame: FrameType | None = _getframe(1)
     frames = []
@@ -89,20 +89,20 @@ def site_of(origin: tuple | None) -> dict[str, Any] | None:
 
 
 def _file_of(code: CodeType) -> str:
-    """The file of a line; In[3] where it is in the third cell of a notebook or of IPython."""
+    """The file of a line; In[3] for the third cell of a notebook or of IPython."""
     name = code.co_filename
     shell = running_shell()
     if shell is None or not (name.startswith("<") or "ipykernel_" in name):
         return name
     try:
         told = shell.compile.format_code_name(name)  # ("Cell", "In[3]")
-    except Exception:  # of a shell that is none of IPython's
+    except Exception:  # another shell than IPython's
         return name
     return told[1] if told else name
 
 
 def running_shell() -> Any:
-    """The IPython that this program runs in, a notebook's too; else None."""
+    """The IPython shell that runs this program, also a notebook's; else None."""
     ipython = modules.get("IPython")
     return ipython and getattr(ipython, "get_ipython", lambda: None)()
 

@@ -1,10 +1,10 @@
-"""Python source that is made at run time, and found again by inspect and in tracebacks."""
+"""Python source made at run time, which inspect and tracebacks can show."""
 
 import linecache
 from collections.abc import Callable
 from typing import Any
 
-UNNAMED = "<generated>"  # a file for source that need not be found again
+UNNAMED = "<generated>"  # the file of source that is never shown
 
 
 def compiled(
@@ -12,9 +12,9 @@ def compiled(
 ) -> Callable:
     """The function of this name that the lines define; `known` are its globals.
 
-    `file`: what tracebacks call the source; if unique, they and inspect.getsource find the lines.
+    `file`: the source's name in tracebacks; if unique, they and inspect.getsource find the lines.
     """
-    known["__name__"] = __name__  # so that events.py counts its frames as the library's
+    known["__name__"] = __name__  # events.py then counts its frames as the library's
     text = "\n".join(lines) + "\n"
     exec(compile(text, file, "exec"), known)
     if unique and file != UNNAMED:

@@ -1,9 +1,9 @@
-"""Threads that stand in for others: what nests too deeply goes on on the stack of a new thread.
+"""Threads that stand in for others: deeply nested calls continue on the stack of a new thread.
 
-Python bounds the depth of each thread's calls (sys.getrecursionlimit). A backward inside a backward
-is such calls, so at a great depth `on_new_stack` starts a thread, which has a stack of its own, and
-waits for it. As far as this library can see, that thread is the one that waits: `identity` is the
-same, and so is what is kept in a `Local`, in context variables, and as CuPy's device and stream.
+Python bounds the depth of each thread's calls (sys.getrecursionlimit), and nested backwards are
+nested calls. At a great depth `on_new_stack` starts a thread with another stack, and waits for it.
+For this library the new thread is the same as the waiting one: it has the same `identity`, the same
+values in a `Local` and in context variables, and the same CuPy device and stream.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from typing import Any
 from .device import device_here
 
 _locals: "weakref.WeakSet[Local]" = weakref.WeakSet()
-_MOST = 256  # threads that stand in for one: an endless recursion ends in a RecursionError
+_MOST = 256  # stand-ins for one thread: an endless recursion ends in a RecursionError
 
 
 class Local(threading.local):
@@ -31,21 +31,21 @@ class Local(threading.local):
 
 
 class _Here(threading.local):
-    identity: int | None = None  # that for which this thread stands in, if any
-    chain: tuple[int, ...] = ()  # the threads that stand in for it, the last of them running
+    identity: int | None = None  # of the thread that this one stands in for
+    chain: tuple[int, ...] = ()  # its stand-ins; the last one runs
 
 
 _here = _Here()
 
 
 def identity() -> int:
-    """threading.get_ident(); in a thread that stands in for another, that of the other."""
+    """threading.get_ident(); in a stand-in, the identity of the thread that it stands in for."""
     return _here.identity or threading.get_ident()
 
 
 def stack_runs_out() -> bool:
-    """Whether this thread has used a third of the depth that Python allows, so that a call which
-    nests had better go on on another stack.
+    """Whether this thread has used a third of the depth that Python allows: nested calls should
+    then continue on another stack.
     """
     if len(_here.chain) >= _MOST:
         return False
@@ -59,12 +59,12 @@ def stack_runs_out() -> bool:
 def on_new_stack(fn: Callable[[], Any]) -> Any:
     """fn() in a new thread that stands in for this one, which waits; its result or its error.
 
-    Ctrl-C reaches what runs there. Where no thread can be started fn runs here.
+    Ctrl-C reaches the new thread. If no thread can start, fn runs here.
     """
     call = _Call(fn)
     try:
         call.thread.start()
-    except RuntimeError:  # the system gives no more threads, or the interpreter is about to end
+    except RuntimeError:  # the system allows no more threads, or the interpreter is ending
         return fn()
     interrupt = call.wait()
     call.take_over()
@@ -90,10 +90,10 @@ class _Call:
         self.done.acquire()
         self.device = device_here()
         self.locals = [(local, local.__dict__) for local in list(_locals)]
-        self.theirs: list[tuple[dict, dict]] = []  # (what this thread keeps in a Local, the other)
+        self.theirs: list[tuple[dict, dict]] = []  # (a Local's dict in this thread, in the other)
         self.context: Context = copy_context()
         self.caller, self.chain = identity(), _here.chain
-        # named as the thread for which it stands in, which listeners may ask for
+        # the name of the thread that it stands in for, which listeners may read
         name = threading.current_thread().name
         self.thread = threading.Thread(
             target=self.context.run, args=(self._run,), name=name, daemon=True
@@ -113,25 +113,26 @@ class _Call:
             self.error = error
         finally:
             self.fn = None  # type: ignore[assignment]
-            self.done.release()  # an interrupt may come first: `wait` also looks for the thread
+            self.done.release()  # an interrupt may skip it: `wait` also tests the thread
 
     def wait(self) -> BaseException | None:
-        """Until the thread has ended. What interrupts this one (Ctrl-C) is raised in the innermost
-        of those that stand in for it, which is the one that runs, and returned in the end.
+        """Wait until the thread has ended; return an interrupt of this thread, or None.
+
+        An interrupt (Ctrl-C) is first raised in the innermost stand-in, which is the running one.
         """
         interrupt = None
         while True:
-            try:  # with a time, as some interrupts do not end the wait for a lock
+            try:  # a timeout, as some interrupts do not end the wait for a lock
                 if self.done.acquire(timeout=0.2) or self.thread.ident not in _current_frames():
                     self.thread.join()
                     return interrupt
-            except BaseException as raised:  # KeyboardInterrupt, or what a signal's handler raises
+            except BaseException as raised:  # KeyboardInterrupt, or raised by a signal handler
                 interrupt = raised
                 for ident in _running.get(self.caller, ())[-1:]:
                     _raise_in(ident, type(raised))
 
     def take_over(self) -> None:
-        """Keep what the thread has left in the Locals and context variables as this one's own."""
+        """Take over the thread's values in the Locals and context variables."""
         if self.chain:
             _running[self.caller] = self.chain
         else:
@@ -146,7 +147,7 @@ class _Call:
 
 
 _ABSENT: Any = object()
-_running: dict[int, tuple[int, ...]] = {}  # by identity: the chain of the thread that runs now
+_running: dict[int, tuple[int, ...]] = {}  # by identity: the chain of the running thread
 
 
 def _raise_in(ident: int, kind: type[BaseException]) -> None:

@@ -6,15 +6,15 @@ _given: Any = None
 
 
 def use_compiled(kernels: Any) -> None:
-    """Let `kernels` do what they can of windows; None: NumPy does.
+    """Let `kernels` compute windows where they can; None: NumPy computes all.
 
-    columns, fold   as those of fast/windows.py, or None as a result
-    winograd        the transforms of Winograd's convolution, for the form that has them
+    columns, fold   like those of fast/windows.py; None as a result: NumPy computes it
+    winograd        the transforms of Winograd's convolution, for the form that uses them
     """
     global _given
     _given = kernels
 
 
 def compiled_kernels() -> Any:
-    """These kernels, or None."""
+    """The kernels in use, or None."""
     return _given

@@ -1,9 +1,8 @@
-"""How windows of images are read as long runs: where they begin, and how far apart rows lie.
+"""Windows of images as long runs: where these begin, and the distance of their rows.
 
-The padded image is split into phases, the entries that are one stride apart (with stride 1 there is
-one phase), and each phase is flattened to one long row. Moving all windows by a position is then an
-offset into that row. Where one row of the image ends and the next begins, such a row holds entries
-that belong to no window.
+The padded image is split into phases, the pixels at multiples of the stride (with stride 1 there is
+one phase), and each phase is flattened to one long row. Moving all windows by one position is then
+an offset into that row. Between two rows of the image, such a row holds entries of no window.
 """
 
 from collections.abc import Iterator
@@ -11,12 +10,14 @@ from itertools import product
 from math import prod
 from typing import Any
 
-MANY = 128  # positions in a row of a tile: of fewer, one axis after the other takes less time
+MANY = 128  # positions in a row of a tile; with fewer, one axis after the other is faster
 
 
 def are_large_tiles(how: Any, size: tuple[int, ...]) -> bool:
-    """Whether each window is the whole image of this size, or they tile it without a rest in rows
-    of so many positions that a reduction over these as axes takes less time than other forms.
+    """Whether a reduction over the windows' axes is faster than the other forms.
+
+    It is if each window is the whole image of this size, or if windows with long rows tile the
+    image without a remainder.
     """
     if how.kernel == size:
         return how.tiling
@@ -30,8 +31,8 @@ class WindowRuns:
 
     how      the windows: kernel, stride, padding and dilation of each spatial axis
     rows     entries of a phase along each axis
-    steps    entries of the row from one to the next along each axis
-    length   of a run: from the first to the last result in a row of all of a phase's rows
+    steps    entries of the long row from one result to the next along each axis
+    length   of a run, from the first to the last result in the long row
     """
 
     def __init__(self, how: Any, size: tuple, out: tuple):
@@ -42,7 +43,7 @@ class WindowRuns:
         self.length = 1 + sum((n - 1) * step for n, step in zip(out, self.steps, strict=True))
 
     def starts(self) -> Iterator[tuple]:
-        """(phase, offset in it) of each place of the kernel."""
+        """(phase, offset in it) of each kernel position."""
         how = self.how
         for offsets in product(*map(range, how.kernel)):
             moves = [k * d for k, d in zip(offsets, how.dilation, strict=True)]
