@@ -1,7 +1,7 @@
-"""Windows of images as columns and back (fast/windows.py), between which BLAS multiplies.
+"""Windows of images as columns and back (fast/windows.py), for products by BLAS.
 
-Of each plane the padded phases are made once, in the first-level cache, and each place of the
-windows is copied from there: NumPy's form copies the planes once an axis, through memory.
+The padded phases of each plane are made once, in the first-level cache, and each window position is
+copied from there. NumPy's form copies the planes once for each axis, through memory.
 """
 
 from math import prod
@@ -14,8 +14,8 @@ from ..ops.windows import Windows
 from .jit import element, kernel
 from .planes import columns_of, give, layout, take
 
-LEAST = 1 << 12  # elements of what NumPy does not do as fast
-LANES = 8  # entries copied at once: short rows would else be copied one by one
+LEAST = 1 << 12  # elements from which this is faster than NumPy
+LANES = 8  # entries copied at once, which short rows would not be otherwise
 
 
 @element
@@ -93,8 +93,9 @@ def _large(x: Any) -> bool:
 
 
 def _planes(x: Any, at: int, dims: int) -> tuple | None:
-    """x as planes (n, h, w), and how many there are and how far apart in its axes before `at` and
-    behind; None where x's axes do not allow it.
+    """x as planes (n, h, w), with their numbers and distances along the axes before and after `at`.
+
+    None where x's axes do not allow it.
     """
     lead = x.ndim - dims
     plane = prod(x.shape[lead:])
@@ -121,7 +122,7 @@ def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
     """fast/windows.columns, or None."""
     dims = len(out)
     if x.ndim - dims == at and max(how.stride) == 1 or prod(how.kernel) == 1:
-        return None  # long runs, which NumPy copies as fast
+        return None  # NumPy copies long runs as fast
     found = _planes(x, at, dims)
     if found is None:
         return None

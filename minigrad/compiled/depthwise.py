@@ -59,7 +59,7 @@ def _transposed(a, w, y, first, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _of_weight(a, x, total, how):  # type: ignore[no-untyped-def]
-    """total[c, k] += Σ a · x shifted by k;  planes of whole images, so that p % C is the channel"""
+    """total[c, k] += Σ a · x shifted by k;  planes of whole images: p % C is the channel"""
     buffer, run = np.zeros(how.entries, x.dtype), np.zeros(how.length, x.dtype)
     n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
     for p in range(x.shape[0]):

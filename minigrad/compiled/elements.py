@@ -1,7 +1,7 @@
 """Elementwise ops as one loop each: the row of the calculus table, and its derivative times g.
 
-The words are the ops' own, run on symbols once. gelu alone has other words here: functions.py has
-the normal distribution itself, where NumPy's form takes it from SciPy's erfc.
+The expressions are the ops' own, run once on symbols. Only gelu has another expression here:
+functions.py has the normal distribution itself, which NumPy's form takes from SciPy's erfc.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ _ndarray = np.ndarray
 
 
 def _called(name: str, x: Symbol) -> Any:
-    """A function of functions.py that is not a function of NumPy's."""
+    """A function of functions.py that NumPy lacks."""
     return x.program.symbol(name, (x,), x.dtype, x.is_row)
 
 
 def _gelu(x: Any) -> list:
-    """(x Φ(x), Φ(x) + x φ(x)); both take the same exponential, which the compiler sees."""
+    """(x Φ(x), Φ(x) + x φ(x)); the compiler computes their common exponential once."""
     share, density = _called("ndtr", x), _called("density", x)
     return [x * share, share + np.clip(x, -40, 40) * density]
 
@@ -34,11 +34,11 @@ def gelu(x: Any, approximate: str = "none") -> tuple | None:
 
 
 def contributions_of(plan: Any, values: tuple) -> list:
-    """The contributions of an elementwise op's node, by one loop where they can be; values are
-    (g, *saved).
+    """The contributions of an elementwise op's node, by one loop where possible; values are (g,
+    *saved).
 
-    Else each is computed as if it alone were asked for, so that the bits of a gradient do not
-    depend on which others are.
+    Otherwise each is computed as if it were the only one: the bits of a gradient then do not depend
+    on the other ones.
     """
     found = contributions(plan, values)
     if found is not None:

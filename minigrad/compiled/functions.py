@@ -1,14 +1,14 @@
 """exp, log, tanh, the normal distribution … of one element, in plain arithmetic.
 
-A call of the C library's exp prevents vector instructions: the compiler cannot look
-into it. These are sums and products, with selections in place of branches, so that a loop that
-calls them runs on as many elements at once as a register holds. Errors are a few units in the last
-place (tests/compiled/test_functions.py measures them against mpmath).
+A call of the C library's exp prevents vector instructions: the compiler cannot look into it. These
+functions are sums and products, with selections in place of branches. A loop that calls them runs
+on as many elements at once as a register holds. Errors are a few units in the last place
+(tests/compiled/test_functions.py measures them against mpmath).
 
 The pattern is the textbook one (Muller, Elementary Functions, 3rd ed. 2016, chapters 9 and 11):
 bring the argument into a small interval by an identity that costs no accuracy, and sum a power
-series there. All series are Taylor's, so no coefficient needs a source, except those of the normal
-distribution.
+series there. All series are Taylor's: only the coefficients of the normal distribution need a
+source.
 """
 
 import math
@@ -63,7 +63,7 @@ ERFCX = (
 
 @cache
 def functions(dtype: Any) -> SimpleNamespace:
-    """The functions for float32 or for float64, compiled where they are used."""
+    """The functions for float32 or for float64, compiled at their use."""
     kind = np.dtype(dtype).type
     parts = _exponentials(kind) | _logarithms(kind)
     parts |= _of_exponentials(kind, SimpleNamespace(**parts))
@@ -101,9 +101,9 @@ def _horner(kind: Any, coefficients: Any) -> Any:
 def _exponentials(kind: Any) -> dict:
     """exp, expm1, and exp of a sum h + l whose rounding would cost accuracy.
 
-    eˣ = 2ⁿ eʳ with n the whole number nearest to x/ln 2, so |r| ≤ ln 2/2. n ln 2 is subtracted in
-    two parts, the first so short that its product with n is exact. Taylor's remainder at degree 7
-    is 6e-9 of the result, at degree 13 4e-18.
+    eˣ = 2ⁿ eʳ with n the integer nearest to x/ln 2, hence |r| ≤ ln 2/2. n ln 2 is subtracted in two
+    parts; the first is short enough for an exact product with n. Taylor's remainder at degree 7 is
+    6e-9 of the result, at degree 13 4e-18.
     """
     whole, bits_of, of_bits = _bits(kind)
     info = np.finfo(kind)
@@ -119,7 +119,7 @@ def _exponentials(kind: Any) -> dict:
 
     @element
     def reduced(h, l):  # type: ignore[no-untyped-def]
-        """(n, eʳ − 1) for h + l; whatever number for NaN, whose place callers fill."""
+        """(n, eʳ − 1) for h + l; any number for NaN, which callers replace."""
         held = h if h < top else top
         held = held if held > bottom else bottom
         n = np.rint(held * per_ln2)
@@ -135,7 +135,7 @@ def _exponentials(kind: Any) -> dict:
     @element
     def exp_of_sum(h, l):  # type: ignore[no-untyped-def]
         n, p = reduced(h, l)
-        half = whole(n >> whole(1))  # 2ⁿ in two factors: it may lie beyond the exponents there are
+        half = whole(n >> whole(1))  # 2ⁿ in two factors: it may exceed the range of exponents
         y = (one + p) * power(half) * power(n - half)
         return y if h == h else h
 
@@ -147,7 +147,7 @@ def _exponentials(kind: Any) -> dict:
     def expm1(x):  # type: ignore[no-untyped-def]
         """eˣ − 1 = 2ⁿ ((eʳ − 1) + (1 − 2⁻ⁿ))"""
         n, p = reduced(x, kind(0))
-        n = n if n > -many else -many  # −1 to the last digit from there on
+        n = n if n > -many else -many  # beyond, it is −1 to the last digit
         less = one - power(-n if n < many else -many)
         half = whole(n >> whole(1))
         y = (p + less) * power(half) * power(n - half)
@@ -180,7 +180,7 @@ def _logarithms(kind: Any) -> dict:
 
     @element
     def log(x):  # type: ignore[no-untyped-def]
-        small = x < tiny  # subnormal numbers are lifted to where the exponent says their size
+        small = x < tiny  # subnormal numbers are scaled up to have a normal exponent
         lifted = x * lift if small else x
         bits = bits_of(lifted)
         exponent = whole((bits - start) >> mantissa)
@@ -196,7 +196,7 @@ def _logarithms(kind: Any) -> dict:
 
     @element
     def log1p(x):  # type: ignore[no-untyped-def]
-        """log u + (x − (u − 1))/u with u = 1 + x rounded; the second term is what that lost."""
+        """log u + (x − (u − 1))/u with u = 1 + x rounded; the second term restores the rounding."""
         u = one + x
         y = log(u) + (x - (u - one)) / u
         y = y if abs(x) > tiny else x
@@ -234,15 +234,15 @@ def _of_exponentials(kind: Any, made: SimpleNamespace) -> dict:
 def _normal(kind: Any, made: SimpleNamespace) -> dict:
     """The normal distribution Φ, erf and erfc, from e^z² erfc(z), which is never small.
 
-    Φ(−z) = e^−z²/2 R(z) with R(z) = e^z²/2 Φ(−z). The square is split: with h the upper half of
-    z's digits h² is exact, and z² = h² + (z − h)(z + h); else the error would grow with z².
+    Φ(−z) = e^−z²/2 R(z) with R(z) = e^z²/2 Φ(−z). The square is split: with h the upper half of z's
+    digits h² is exact, and z² = h² + (z − h)(z + h). Otherwise the error would grow with z².
     """
     single = kind is np.float32
     whole, bits_of, of_bits = _bits(kind)
     exp_of_sum = made.exp_of_sum
     upper = whole(-(1 << (12 if single else 27)))
     zero, one, two, half = kind(0), kind(1), kind(2), kind(0.5)
-    far = kind(16 if single else 40)  # there e^−z²/2 is 0
+    far = kind(16 if single else 40)  # from here on e^−z²/2 is 0
     numerator = _horner(kind, NUMERATOR)
     denominator = _horner(kind, DENOMINATOR)
     fitted, centre, root = _horner(kind, ERFCX), kind(3.75), kind(math.sqrt(0.5))
@@ -291,7 +291,7 @@ def _normal(kind: Any, made: SimpleNamespace) -> dict:
 
     @element
     def erf(x):  # type: ignore[no-untyped-def]
-        """1 − erfc x; for |x| < ½, where that has no digits left, Taylor's series"""
+        """1 − erfc x; for |x| < ½, where this cancels, Taylor's series"""
         z = abs(x)
         y = x * slope * inside(x * x)
         outside = one - erfc(z)

@@ -1,4 +1,4 @@
-"""Putting compiled forwards in front of the ops' own while the switch is on."""
+"""Installs compiled forwards in front of the ops' own while the switch is on."""
 
 import importlib
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from ..engine.registry import op
 from ..fusion import launch as fusion_launch
 from ..fusion import rules
 
-ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
-LEAST = 1 << 15  # elements: what is smaller NumPy does about as fast as a loop is found and called
+ROOMS = "rows norms pooling depthwise".split()  # modules that register kernels
+LEAST = 1 << 15  # elements: for fewer, NumPy is about as fast as finding a loop
 _joint_rules: dict[str, Callable] = {}
 _forwards: dict[str, tuple[Callable, int | None]] = {}
-_installed: list[tuple[Callable, Any, Variant]] = []  # what takes it away again, op, variant
+_installed: list[tuple[Callable, Any, Variant]] = []  # (removing function, op, variant)
 
 
 def on_host(name: str, least: int | None = None) -> Callable:
-    """Decorator: the compiled forward of an op; None as a result means: the op's own, please.
+    """Decorator: the compiled forward of an op; a result None means: use the op's own.
 
     least   elements that one of the arrays must have; None: LEAST
     """
@@ -37,7 +37,8 @@ def on_host(name: str, least: int | None = None) -> Callable:
 def vjp_on_host(name: str) -> Callable:
     """Decorator: all contributions of an op at once, fn(plan, values); values are (g, *saved).
 
-    Where one pass gives several gradients. None as a result means: the op's own rules, please.
+    This is for ops where one pass gives several gradients. A result None means: use the op's own
+    rules.
     """
 
     def add(fn: Callable) -> Callable:
@@ -48,14 +49,14 @@ def vjp_on_host(name: str) -> Callable:
 
 
 def own_code() -> set[str]:
-    """The names of the ops that have compiled code beside that made of their words."""
+    """The names of the ops with hand-written compiled code."""
     for name in [*ROOMS, "elements"]:
         importlib.import_module(f"{__package__}.{name}")
     return {*_forwards, *_joint_rules}
 
 
 def install() -> None:
-    """Give the ops their compiled forwards, and a backward its compiled rules."""
+    """Install the compiled forwards of ops, and the compiled rules of a backward."""
     own_code()
     elements = importlib.import_module(f"{__package__}.elements")
     for entry in rules.elementwise_ops():
@@ -75,11 +76,11 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Give them back their own: not one instruction more than before."""
+    """Remove them all: calls then take the same instructions as before."""
     fusion_launch.host = None
     use_compiled(None)
     image_layout.choose(True)
-    while _installed:  # one is taken off the list when it is done: Ctrl-C may come before
+    while _installed:  # an entry leaves the list last: Ctrl-C may come earlier
         take_away, entry, variant = _installed[-1]
         take_away(entry, variant)
         _installed.pop()

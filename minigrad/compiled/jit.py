@@ -1,10 +1,10 @@
-"""numba with the options that all kernels of this room share.
+"""numba with the options that all kernels of this folder share.
 
 nogil       threads of backends/pool.py run kernels at the same time
-numpy       a division by 0 gives NaN or an infinity, as NumPy has it
-contract    a·b + c may be one instruction with one rounding, in kernels and functions that are
-            written by hand. Not in loops that a program has written: which product is contracted
-            depends on what else is computed, and so would a gradient's bits
+numpy       a division by 0 gives NaN or an infinity, as in NumPy
+contract    a·b + c may be one instruction with one rounding, in hand-written kernels and functions.
+            Not in generated loops: there the contracted products, and hence a gradient's bits,
+            would depend on what else the loop computes
 
 Nothing else is relaxed: NaN, infinities and signed zeros behave as in NumPy.
 """
@@ -33,10 +33,10 @@ def kernel(fn: Callable) -> Callable:
 
 
 def _stamp(kept: Any) -> bool:
-    """Let a kernel on disk count as old when anything has changed that is compiled into it.
+    """Let a kernel on disk count as old after a change of anything compiled into it.
 
-    numba looks at the file of the kernel alone, not at those of the functions that it calls. Where
-    a version of numba has its stamp elsewhere: False, and nothing is kept.
+    numba checks only the file of the kernel, not the files of the functions that it calls. False
+    for a version of numba with another place for its stamp; then nothing is kept.
     """
     index: Any = getattr(getattr(kept, "_cache", None), "_cache_file", None)
     if not hasattr(index, "_source_stamp"):
@@ -46,7 +46,7 @@ def _stamp(kept: Any) -> bool:
 
 
 def kernel_of(fn: Callable, on_disk: bool) -> Callable:
-    """The same for a function that was written by a program: on disk if it comes from a file."""
+    """The same for a generated function: kept on disk if it comes from a file."""
     made = numba.njit(cache=on_disk, **_OPTIONS)(fn)
     if on_disk and not _is_private(made):
         return numba.njit(**_OPTIONS)(fn)
@@ -54,13 +54,16 @@ def kernel_of(fn: Callable, on_disk: bool) -> Callable:
 
 
 def _is_private(kept: Any) -> bool:
-    """Whether numba keeps the kernel where nobody else can write: NUMBA_CACHE_DIR may be shared."""
+    """Whether only the user can write to numba's folder of the kernel: NUMBA_CACHE_DIR may be
+    shared."""
     return disk.is_private(Path(kept._cache.cache_path), group=True)
 
 
 def _forgiving(kept: Any) -> Any:
-    """The kernel, which is compiled anew where its files on disk are damaged (cut off by a full
-    disk, say: numba would raise at every call, until somebody removes them) or another user's.
+    """The kernel, compiled again if its files on disk are damaged or another user's.
+
+    With damaged files (truncated on a full disk, for example) numba would raise at every call,
+    until someone removes them.
     """
     cache = kept._cache
     load, save = cache.load_overload, cache.save_overload
@@ -70,13 +73,13 @@ def _forgiving(kept: Any) -> Any:
         try:
             disk.forget_foreign(Path(cache.cache_path), stem)
             return load(*asked)
-        except Exception:  # unpickling what is not a pickle: any kind
+        except Exception:  # unpickling a damaged file can raise anything
             with contextlib.suppress(OSError):
                 cache.flush()
             return None
 
     def save_or_not(*made: Any) -> None:
-        with contextlib.suppress(Exception):  # it reads the damaged index before it writes
+        with contextlib.suppress(Exception):  # it first reads the damaged index
             save(*made)
 
     cache.load_overload, cache.save_overload = load_or_compile, save_or_not
@@ -90,15 +93,15 @@ def element(fn: Callable) -> Callable:
 
 @numba.njit(fastmath={"reassoc"})
 def add(a, b):  # type: ignore[no-untyped-def]
-    """a + b of a sum whose order the compiler may choose, so that it adds in vector lanes.
+    """a + b of a sum whose order the compiler may choose, to add in vector lanes.
 
-    The order is then that of the compiled loop: the same at every call, whatever the threads.
+    The compiled loop fixes the order: it is the same at every call, for any number of threads.
     """
     return a + b
 
 
 def _of_llvm(name: str) -> Any:
-    """A function of two numbers that LLVM knows by this name."""
+    """LLVM's function of two numbers of this name."""
 
     @intrinsic
     def function(context, a, b):  # type: ignore[no-untyped-def]
@@ -117,7 +120,7 @@ maximum, minimum = _of_llvm("maximum"), _of_llvm("minimum")  # NaN wins, as in N
 
 @element
 def larger(a, b):  # type: ignore[no-untyped-def]
-    """np.maximum: NaN wins, and of equal ones (0 and −0) the second"""
+    """np.maximum: NaN wins, and of equal numbers (0 and −0) the second"""
     return a if (a > b) | (a != a) else b
 
 
@@ -133,7 +136,7 @@ def select(condition, a, b):  # type: ignore[no-untyped-def]
 
 @element
 def clipped(x, low, high):  # type: ignore[no-untyped-def]
-    """np.clip between two numbers: NaN stays, and a zero beside a bound of 0 keeps its sign"""
+    """np.clip between two numbers: NaN stays, and a zero at a bound of 0 keeps its sign"""
     y = low if x < low else x
     return high if y > high else y
 

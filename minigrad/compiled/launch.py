@@ -1,7 +1,7 @@
-"""Compiled programs of the host: made when a function first meets arrays of some dtypes and layout.
+"""Compiled programs of the host, made at a function's first call for some dtypes and layouts.
 
-The host's part of fusion/launch.py, which hands over to `run` and `run_columns` here while
-mg.accelerate is on.
+The host's part of fusion/launch.py, which calls `run` and `run_columns` here while mg.accelerate is
+on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -25,13 +25,13 @@ from .jit import add, clipped, kernel_of, larger, maximum, minimum, select, sign
 loops = Cache("compiled loops", max_entries=512)
 launches = Cache("launches of compiled loops", max_entries=4096)
 PIECE = 1 << 17  # elements that a thread takes at a time
-SHORT = 8  # an inner loop of fewer elements is left to NumPy
+SHORT = 8  # elements of an inner loop; NumPy computes shorter ones
 _ndarray = np.ndarray
 
 
 @cache
 def known() -> dict[str, Any]:
-    """What sources written by expressions/loops.py may name."""
+    """The global names of sources that expressions/loops.py writes."""
     names = {"np": np, "plus": add, "larger": larger, "smaller": smaller, "select": select}
     names |= {"largest": maximum, "smallest": minimum}
     for dtype in ("float32", "float64"):
@@ -43,7 +43,7 @@ def compiled(source: str) -> Any:
     """The function `fused` of a source."""
 
     def make() -> Any:
-        # a loop from disk asks for the module that its function says it is of
+        # a loop from disk looks up its function's module
         space, path = {**known(), "__name__": kernel_of.__module__}, disk.file_of(source)
         exec(compile(source, path or "<loop>", "exec"), space)
         return kernel_of(space["fused"], on_disk=path is not None)
@@ -54,8 +54,8 @@ def compiled(source: str) -> Any:
 def readable(arrays: Sequence[Any]) -> tuple[list, list] | None:
     """The arrays as loops read them, and their forms: (shape, dtype, whether all are one element).
 
-    What is not contiguous is copied, so that no bit depends on the layout. None for other arrays
-    than NumPy's own.
+    Arrays that are not contiguous are copied: no bit then depends on the layout. None for other
+    arrays than NumPy's.
     """
     ready, forms = [], []
     for x in arrays:
@@ -72,19 +72,19 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list] | None:
 
 
 def takes(arrays: Sequence[Any]) -> bool:
-    """Whether there is so much work that a loop pays."""
+    """Whether the arrays are large enough for a loop."""
     return any(x.size >= install.LEAST for x in arrays)
 
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
-    """fn's results on NumPy arrays by one loop; None where it cannot be one (see fusion/launch)."""
+    """fn's results on NumPy arrays by one loop; None if that is impossible (see fusion/launch)."""
     return launched(readable, launches, Loop, key, fn, arrays, may_pass)
 
 
 def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list, list]:
-    """(sizes, flags of each array): the fewest axes that tell the arrays' broadcasting apart.
+    """(sizes, flags of each array): the fewest axes that describe the arrays' broadcasting.
 
-    Neighbouring axes that the same arrays have become one; the row of a program of rows stays.
+    Adjacent axes become one if the same arrays have both; the row of a program of rows stays.
     """
     sizes: list[int] = []
     columns: list[tuple] = []
@@ -132,7 +132,7 @@ class Loop(Launch):
             self.loop = compiled(writer.row_source(made.inputs, made.outputs, layout))
 
     def _place(self, sizes: list, layout: Layout, made: Recording) -> None:
-        """How arrays are seen by the loop, and cut for threads."""
+        """Set the arrays' shapes for the loop, and their cuts for threads."""
         needed = reached(made.outputs)
         self.reads = [x.number for x in made.inputs if x.number in needed]
         flags = [layout.has[i] for i in self.reads]
@@ -174,7 +174,8 @@ class Loop(Launch):
 def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
     """Σ over the rows of fn(…): see fusion/launch.run_columns.
 
-    Rows are cut into shares by their number alone; each is added up in order, then their sums.
+    The number of rows alone decides how they are cut into shares. Each share is added up in order,
+    then their sums.
     """
     return launched(readable, launches, Columns, (key, "columns"), fn, arrays)
 

@@ -39,9 +39,10 @@ def _rows(g, x, mean, rstd, weight, centre, y, dw, db):  # type: ignore[no-untyp
 
 @vjp_on_host("standardize")
 def standardize(plan: Any, values: tuple) -> list | None:
-    """Contributions in (x, weight, bias), those of them that are needed.
+    """Contributions in (x, weight, bias), only the needed ones.
 
-    The same loop whichever are, so that the bits of one do not depend on who else is asked for.
+    The loop is always the same: the bits of one contribution do not depend on which others are
+    needed.
     """
     g, saved = values[0], dict(zip(plan.names, values[1:], strict=True))
     weight = saved.get("weight")

@@ -1,8 +1,8 @@
 """Images for compiled loops, one plane (h, w) after the other, read as in backends/window_runs.py.
 
-A plane is copied, padded, into a buffer in the first-level cache and taken apart into phases there;
-what lies at one place of all windows is then a run of the buffer, whatever stride and dilation are.
-Loops over runs are long, have no condition in them, and become vector instructions.
+A plane is copied with its padding into a buffer in the first-level cache, and split into phases
+there. One position of all windows is then a run of the buffer, for any stride and dilation. Loops
+over runs are long, contain no condition, and become vector instructions.
 """
 
 from functools import lru_cache
@@ -21,9 +21,9 @@ PIECE = 1 << 16  # elements of the larger images that a thread works on at a tim
 
 
 class Layout(NamedTuple):
-    """Where things lie in a plane's buffer; all a kernel is told of windows."""
+    """The layout of a plane's buffer: all that a kernel needs to know of windows."""
 
-    starts: np.ndarray  # of the run of each place of the kernel
+    starts: np.ndarray  # of the run of each kernel position
     length: int  # of a run
     row: int  # entries from one row of results to the next in a run
     entries: int  # of the buffer
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
 
 @lru_cache(64)
 def layout(how: Windows, size: tuple, out: tuple) -> Layout:
-    """Of images with one or two spatial axes."""
+    """The layout for images with one or two spatial axes."""
     axes = [(1, 1, (0, 0), 1)] * (2 - len(size)) + list(how.axes())
     how, lead = Windows.from_axes(axes), (1,) * (2 - len(size))
     runs = WindowRuns(how, (*lead, *size), (*lead, *out))
@@ -48,7 +48,7 @@ def layout(how: Windows, size: tuple, out: tuple) -> Layout:
 
 
 def plain(*arrays: Any) -> bool:
-    """Whether the kernels of images take these: float32 or float64, all of a kind, contiguous."""
+    """Whether the kernels accept these arrays: float32 or float64, of one dtype, contiguous."""
     dtype = arrays[0].dtype
     return dtype.char in "fd" and all(
         type(x) is np.ndarray and x.dtype == dtype and x.flags.c_contiguous and x.size
@@ -57,8 +57,8 @@ def plain(*arrays: Any) -> bool:
 
 
 def fit(how: Windows, image: tuple, result: tuple) -> bool:
-    """Whether `result` is the shape of the windows of images of shape `image`: loops write where
-    they are told to without a look, also beyond the end of an array."""
+    """Whether `result` is the shape of the windows of images of shape `image`: loops do not check
+    bounds, and would write beyond the end of an array."""
     dims = len(how.kernel)
     return result == (*image[:-dims], *how.count("the windows", image[-dims:]))
 
@@ -73,12 +73,12 @@ def on_threads(work: Any, count: int, elements: int) -> None:
     pool.share(work, spans(count, max(1, PIECE // max(1, elements))))
 
 
-# -- in kernels: indices are unsigned, since a signed one might count from the end ---------------
+# -- in kernels: indices are unsigned, since a signed index might count from the end ------------
 
 
 @element
 def columns_of(width, stride, before):  # type: ignore[no-untyped-def]
-    """For each phase of the columns: the first one in it, its place there, how many it has."""
+    """For each phase of the columns: its first column, the position in the phase, the count."""
     found = np.empty((stride, 3), np.uintp)
     for phase in range(stride):
         first = (phase - before) % stride
@@ -90,14 +90,14 @@ def columns_of(width, stride, before):  # type: ignore[no-untyped-def]
 
 @element
 def take(buffer, x, p, how, found):  # type: ignore[no-untyped-def]
-    """The phases of plane p of x; what the padding holds stays as it is."""
+    """The phases of plane p of x; the padding does not change."""
     sh, sw = how.strides
     size, one, two = np.uintp(how.rows[0] * how.rows[1]), np.uintp(1), np.uintp(2)
     phase, at = how.before[0] % sh, how.before[0] // sh
     even = how.before[1] % 2
     for r in range(x.shape[1]):
         base = np.uintp(phase * sw) * size + np.uintp(at * how.rows[1])
-        if sw == 2:  # both phases at once, which the compiler does with shuffles
+        if sw == 2:  # both phases at once, by shuffle instructions
             start = base + np.uintp(even) * size + found[even, 1]
             other = base + np.uintp(1 - even) * size + found[1 - even, 1]
             n = found[1 - even, 2]
@@ -122,7 +122,7 @@ def take(buffer, x, p, how, found):  # type: ignore[no-untyped-def]
 
 @element
 def give(buffer, y, p, how, found):  # type: ignore[no-untyped-def]
-    """Plane p of y from its phases: `take` the other way round."""
+    """Plane p of y from its phases: the reverse of `take`."""
     sh, sw = how.strides
     size, one, two = np.uintp(how.rows[0] * how.rows[1]), np.uintp(1), np.uintp(2)
     phase, at = how.before[0] % sh, how.before[0] // sh
@@ -154,7 +154,7 @@ def give(buffer, y, p, how, found):  # type: ignore[no-untyped-def]
 
 @element
 def spread(run, a, p, row):  # type: ignore[no-untyped-def]
-    """Plane p of results a as a run; what lies between its rows stays as it is."""
+    """Plane p of results a as a run; entries between its rows do not change."""
     start = np.uintp(0)
     for i in range(a.shape[1]):
         for j in range(np.uintp(a.shape[2])):

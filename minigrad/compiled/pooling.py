@@ -1,6 +1,6 @@
-"""Pooling of images with one or two spatial axes, place after place of the windows.
+"""Pooling of images with one or two spatial axes, one window position after the other.
 
-Most tiles are left to the forms of fast/pool/, which take less time.
+The forms of fast/pool/ compute most tiles, in less time.
 """
 
 from math import prod
@@ -35,7 +35,7 @@ def _max(x, y, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
-    """y = a of each window, in equal shares to the places that hold its maximum `top`, no NaN"""
+    """y = a of each window, in equal shares to the pixels that hold its maximum `top`, no NaN"""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     buffer, back = np.full(how.entries, np.nan, x.dtype), np.empty(how.entries, x.dtype)
     best, share = np.zeros(how.length, x.dtype), np.zeros(how.length, x.dtype)
@@ -62,7 +62,7 @@ def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _max_of_four(x, y):  # type: ignore[no-untyped-def]
-    """_max for windows of 2 × 2 side by side, which need no buffer: a fifth of its time"""
+    """_max for adjacent windows of 2 × 2, which need no buffer: a fifth of its time"""
     two, one = np.uintp(2), np.uintp(1)
     for p in range(y.shape[0]):
         for i in range(y.shape[1]):
@@ -74,7 +74,7 @@ def _max_of_four(x, y):  # type: ignore[no-untyped-def]
 
 @kernel
 def _max_of_four_dx(a, x, top, y):  # type: ignore[no-untyped-def]
-    """_max_dx for them; what lies in no window stays as it is"""
+    """_max_dx for them; pixels outside of all windows do not change"""
     two, right, zero, one = np.uintp(2), np.uintp(1), x.dtype.type(0), x.dtype.type(1)
     for p in range(a.shape[0]):
         for i in range(a.shape[1]):
@@ -121,7 +121,7 @@ def _sum(x, y, divisor, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sum_dx(a, y, divisor, how):  # type: ignore[no-untyped-def]
-    """y = the share a/divisor of each window at all of its places"""
+    """y = the share a/divisor of each window at all of its pixels"""
     back, share = np.empty(how.entries, a.dtype), np.zeros(how.length, a.dtype)
     n, found = how.length, columns_of(y.shape[2], how.strides[1], how.before[1])
     for p in range(a.shape[0]):
@@ -156,8 +156,8 @@ def _of_fours(fill: Any, *arrays: Any) -> None:
 
 
 def _quicker_elsewhere(how: Windows, size: tuple) -> bool:
-    """Whether forms of fast/pool/ take less time: large tiles, and all of two rows and more but
-    those of 2 × 2.
+    """Whether forms of fast/pool/ take less time: for large tiles, and for tiles of two and more
+    rows except those of 2 × 2.
     """
     several = len(how.kernel) == 2 and how.kernel[0] > 1 and prod(how.kernel) > 4
     return several and how.tiling or are_large_tiles(how, size)
@@ -191,7 +191,7 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
         _of_fours(_max_of_four_dx, a, x, y_max, y)
         return y
     if y_max.size and np.isnan(y_max.max()):
-        return None  # as padding is NaN in the loops
+        return None  # padding is NaN in the loops
     y = np.empty(x.shape, x.dtype)
     _pooled(_max_dx, how, x.shape[-dims:], a.shape[-dims:], a, x, y_max, y)
     return y

@@ -1,4 +1,4 @@
-"""The programs of rows and columns that a GPU runs as kernels (on_gpu/), as loops on the host."""
+"""The programs of rows and columns that are kernels on a GPU (on_gpu/), as loops on the host."""
 
 from ..on_gpu import losses, norms, rows
 from ..on_gpu.install import forwards

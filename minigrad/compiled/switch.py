@@ -17,23 +17,23 @@ class accelerate:
     process for large arrays.
 
         mg.accelerate()                 # from here on; mg.accelerate(False) switches it off
-        with mg.accelerate():           # inside; afterwards as before
-        mg.accelerate(compiled=False)   # the process alone; needs no numba
-        mg.accelerate(process=False)    # compiled loops alone
+        with mg.accelerate():           # inside only
+        mg.accelerate(compiled=False)   # only the process; needs no numba
+        mg.accelerate(process=False)    # only compiled loops
 
     mode       whether it is on from here on
-    compiled   whether that is said of compiled loops; False: they stay as they are
-    process    whether that is said of the process; False: it stays as it is
+    compiled   whether the switch applies to compiled loops; False: their state does not change
+    process    whether the switch applies to the process; False: its state does not change
 
-    For the whole process, all threads. Results agree with NumPy's to rounding; they do not depend
-    on the number of threads. A kernel is compiled at the first call that needs it (some tenths of a
-    second), and kept. float32 and float64, contiguous; everything else runs as without it.
-    ImportError where numba is missing.
+    The switch holds for the whole process, with all threads. Results agree with NumPy's to
+    rounding, and do not depend on the number of threads. A kernel is compiled at the first call
+    that needs it (some tenths of a second), and kept. Loops take contiguous float32 and float64
+    arrays; everything else runs as without them. ImportError if numba is missing.
 
     The process: the C library (glibc) keeps up to 256 MB of freed arrays for the next ones, in
-    large pages, and threads that share an op keep to different processors while they do. No result
-    changes. Switching off undoes it, but for one thing: glibc's thresholds are back where they
-    stood, and adapt to the program's arrays no more.
+    large pages. Threads that share an op keep to different processors during the op. No result
+    changes. Switching off undoes all of it, with one exception: glibc's thresholds return to their
+    former values, but no longer adapt to the program's arrays.
     """
 
     is_entered = False
@@ -58,7 +58,7 @@ class accelerate:
 
 
 def is_accelerated() -> bool:
-    """Whether mg.accelerate has switched compiled loops on (mg.show_versions tells the rest)."""
+    """Whether mg.accelerate has switched compiled loops on (mg.show_versions shows the rest)."""
     return _on
 
 
@@ -68,12 +68,12 @@ def _switch(compiled: bool, process: bool) -> None:
         raise ImportError(
             "mg.accelerate compiles with numba, which is not installed: "
             "pip install '/path/to/the/checkout[fast]'; "
-            "mg.accelerate(compiled=False) tunes the process alone"
+            "mg.accelerate(compiled=False) tunes only the process"
         )
     if compiled != _on:
         from . import install
 
-        with ended_by(lambda: _on or install.uninstall()):  # also what Ctrl-C has cut short
+        with ended_by(lambda: _on or install.uninstall()):  # also after Ctrl-C
             _on = False
             if compiled:
                 install.install()
@@ -97,7 +97,7 @@ def _tune_no_more() -> None:
 
 
 def from_environment() -> None:
-    """MINIGRAD_ACCELERATE=1 switches on, =process or =compiled one of the two; where it cannot be,
+    """MINIGRAD_ACCELERATE=1 switches both on, =process or =compiled one of the two. If that fails,
     one line on stderr says so.
     """
     said = switch("MINIGRAD_ACCELERATE", "process", "compiled")

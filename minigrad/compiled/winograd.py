@@ -1,8 +1,8 @@
 """Winograd's convolution of images (fast/conv/winograd.py) with its transforms as compiled loops.
 
 NumPy's form goes through memory once for each sum and copy. Here the rows that a row of tiles sees
-are brought into the first-level cache, channels last, transformed there, and written once. The sums
-are the same in the same order, and the matrix products are the same calls of BLAS.
+are copied into the first-level cache, channels last, transformed there, and written once. The sums
+are the same in the same order, and the matrix products are the same BLAS calls.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,10 @@ import numpy as np
 from ..backends.blocks import Steps, scratch
 from .jit import add, element, kernel
 
-# Of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w of
-# 32×32×16×16 → 64 with 0.5, 1, 1.5, 3, 6 MB: 5.4, 5.0, 4.8, 5.7, 5.4.
+# Of transformed tiles at a time, in and out.
 BLOCK_BYTES = 3 << 19
 
-# -- runs of channels in flat arrays: indices are unsigned, a signed one might count from the end --
+# -- runs of channels in flat arrays: indices are unsigned; signed ones might count from the end ---
 
 
 @element
@@ -37,10 +36,10 @@ def _difference(y, at, a, p, b, q, n):  # type: ignore[no-untyped-def]
 
 @element
 def _load(x, even, odd, channels, half, top, left):  # type: ignore[no-untyped-def]
-    """What tiles see of an image x (channels, h, w), from its row `top` and column −left on.
+    """The pixels of an image x (channels, h, w) that tiles see, from row `top` and column −left on.
 
-    even, odd (rows, half, channels) flat: the columns of even and odd number. Places outside the
-    image stay as they are.
+    even, odd (rows, half, channels) flat: the even and the odd columns. Entries outside the image
+    do not change.
     """
     height, width = x.shape[1:]
     rows = len(even) // (half * channels)
@@ -64,13 +63,13 @@ def _tiles(x, v, start, tiles, before):  # type: ignore[no-untyped-def]
     """v (4, 4, n, *tiles, channels) flat = Bᵀ d B of the tiles of x (n, channels, h, w).
 
     start    the first tile along the first axis
-    before   places before the first that the first tile sees
+    before   pixels before the first that the first tile sees
     """
     n, channels = x.shape[:2]
     high, wide = tiles
     half = wide + 1
     line, run, one = np.uintp(half * channels), np.uintp(wide * channels), np.uintp(channels)
-    stored = np.uintp(n * high) * run  # entries of one of the 16 places
+    stored = np.uintp(n * high) * run  # entries of one of the 16 positions
     even = np.zeros((2 * high + 2) * half * channels, x.dtype)
     odd = np.zeros_like(even)
     e, o = np.empty(half * channels, x.dtype), np.empty(half * channels, x.dtype)
@@ -108,8 +107,9 @@ def _copy(y, at, x, p, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _pairs(x, v, start, tiles):  # type: ignore[no-untyped-def]
-    """v (4, 4, n, *tiles, channels) flat = A g Aᵀ of pairs of x (n, channels, h, w); the sign of
-    the last place is left out, as in GIVEN of fast/conv/winograd_axis.py.
+    """v (4, 4, n, *tiles, channels) flat = A g Aᵀ of pairs of x (n, channels, h, w).
+
+    The sign of the last position is omitted, as in GIVEN of fast/conv/winograd_axis.py.
     """
     n, channels = x.shape[:2]
     high, wide = tiles
@@ -199,7 +199,7 @@ def _results(m, bias, y, start, tiles):  # type: ignore[no-untyped-def]
     return nothing == 0
 
 
-# -- in place of NumPy's form (Transforms, Piece), with its names and arguments -------------------
+# -- replacements of NumPy's form (Transforms, Piece), with its names and arguments ---------------
 
 
 def _takes(*arrays: Any) -> bool:
