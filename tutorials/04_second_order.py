@@ -195,17 +195,18 @@ print(f"gradient descent after 2,000 steps: f = {rosenbrock(p).item():.3e}")
 assert np.allclose(newton[-1], 1, atol=1e-8)
 
 # %%
-xs, ys = np.meshgrid(np.linspace(-1.6, 1.6, 120), np.linspace(-1.4, 2, 120))
+xs, ys = np.meshgrid(np.linspace(-1.6, 1.6, 120), np.linspace(-3.5, 2, 160))
 heights = (1 - xs) ** 2 + 100 * (ys - xs**2) ** 2
 newton_path, descent_path = np.array(newton), np.array(descent)
 
-plt.figure(figsize=(6.4, 3.6))
+plt.figure(figsize=(6.4, 4.2))
 plt.contour(xs, ys, np.log10(heights + 1e-3), levels=14, cmap="Greys", linewidths=0.7)
 plt.plot(*descent_path.T, label="gradient descent, 2,000 steps")
 plt.plot(*newton_path.T, "o-", markersize=4, label="Newton, 7 steps")
 plt.plot(1, 1, "k*", markersize=10)
-plt.ylim(-1.4, 2)
-plt.legend(loc="lower center")
+plt.xlabel("x")
+plt.ylabel("y")
+plt.legend(loc="lower left")
 plt.tight_layout()
 
 # %% [markdown]

@@ -152,6 +152,7 @@ figure, axes = plt.subplots(figsize=(6.5, 2.2))
 axes.barh(range(8), [ready_at[i] for i in range(8)], color="#4477aa")
 axes.axvline(steps_done, color="black", linestyle=":")
 axes.set(xlabel="nodes run when the weight was final (dotted: all)", ylabel="layer")
+axes.set(xticks=range(0, steps_done + 1, 2), yticks=range(8))
 figure.tight_layout()
 assert [ready_at[i] for i in range(8)] == sorted(ready_at.values(), reverse=True)
 
