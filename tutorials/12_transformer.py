@@ -266,7 +266,7 @@ axes.plot(range(20, STEPS + 1), smooth, color="#99bbdd", label="training (mean o
 axes.plot(list(checks), list(checks.values()), "o-", color="#224466", label="held out")
 for name, value in baselines.items():
     axes.axhline(value, color="grey", linestyle=":", linewidth=1)
-    axes.text(STEPS, value, name, ha="right", va="bottom", color="grey", fontsize=8)
+    axes.text(STEPS, value, name, ha="right", va="bottom", color="dimgrey", fontsize=9)
 axes.set(xlabel="step", ylabel="loss a character", ylim=(1.4, 4.5), title="Learning to write")
 axes.legend(loc="center right")
 figure.tight_layout()
