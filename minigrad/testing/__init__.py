@@ -1,9 +1,9 @@
-"""The gradcheck harness: for your own functions, for your own ops, for every op there is.
+"""The gradcheck harness: for your own functions, for your own ops, for every op of minigrad.
 
     gradcheck(fn, inputs)        the gradient against finite differences
     gradgradcheck, jvpcheck      second order, forward mode
-    register_op(name, samples)   put an op of yours under all checks (see spec.py)
-    run_check(op, check)         make one check of one op again, as a failure's snippet says
+    register_op(name, samples)   put your own op under all checks (see spec.py)
+    run_check(op, check)         repeat one check of one op, as a failure's snippet says
 
 `minigrad-gradcheck` runs every check on every op and prints the matrix.
 """

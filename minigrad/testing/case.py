@@ -14,17 +14,17 @@ from ..tensor_api.tensor import Tensor
 from .function import Function, as_tensors, floating_results, is_smooth_array, results
 from .spec import OpSpec, Sample
 
-DOUBLE = ("float64", "complex128")  # finite differences are taken in these alone
+DOUBLE = ("float64", "complex128")  # finite differences need these
 
 
 @dataclass
 class Context:
-    """One run of the harness: how thorough, from which seed, and what it has noted.
+    """One run of the harness: its level, its seed, and its notes.
 
-    draw     which draw of the random numbers: 0, or how often they were drawn again
+    draw     which draw of the random numbers: 0, or the number of redraws
     live     (op, position): arguments whose gradient was not zero in some sample
     dead     arguments whose gradient was zero in some sample
-    notes    (op, check, reason) of parts of checks that could not be made
+    notes    (op, check, reason) of parts of checks that were skipped
     """
 
     level: str = "fast"
@@ -66,7 +66,7 @@ class Context:
         return self.cache[key]
 
     def doubles(self, spec: OpSpec) -> Iterator["Case"]:
-        """A case for each sample in double precision: where derivatives are compared."""
+        """A case for each sample in double precision, where derivatives are compared."""
         for dtype in spec.dtypes:
             if dtype in DOUBLE:
                 yield from self.cases(spec, dtype)
@@ -87,7 +87,7 @@ class Context:
 
 
 def require_sample(spec: OpSpec, sample: Any) -> None:
-    """A Sample of arrays: of anything else a check would compare nothing."""
+    """Refuse anything but a Sample of arrays: a check would compare nothing."""
     if not isinstance(sample, Sample) or not isinstance(sample.args, tuple):
         raise TypeError(
             f"{spec.name}: samples must yield Sample(name, args), args being a tuple of arrays; "
@@ -96,18 +96,19 @@ def require_sample(spec: OpSpec, sample: Any) -> None:
     if any(isinstance(x, Tensor) for x in sample.args):
         raise TypeError(
             f"{spec.name}: the sample {sample.name!r} has a tensor among its arguments; give "
-            "arrays, of which the checks make tensors"
+            "arrays, and the checks make tensors of them"
         )
 
 
 def require_dtype(spec: OpSpec, made: list[Sample], dtype: str) -> None:
-    """Samples that are not what was asked for leave the checks of that dtype nothing to see."""
+    """Refuse samples of other dtypes: the checks of the requested dtype would have nothing to
+    compare."""
     arrays = [x for sample in made for x in sample.args if is_smooth_array(x)]
     found = {str(x.dtype) for x in arrays}
     if found and dtype not in found:
         raise ValueError(
-            f"{spec.name}: the samples were asked for in {dtype} and are {', '.join(sorted(found))}"
-            "; use the dtype that samples(rng, dtype) is given, or leave it out of dtypes"
+            f"{spec.name}: the samples in {dtype} were requested and are {', '.join(sorted(found))}"
+            "; use the argument dtype of samples(rng, dtype), or leave it out of dtypes"
         )
 
 
@@ -130,7 +131,7 @@ class Case:
 
     @property
     def is_first_of_its_kind(self) -> bool:
-        """Whether no sample before it has the same kinds of arguments: some may be left out."""
+        """Whether no earlier sample has the same kinds of arguments: checks may skip later ones."""
 
         def kinds(sample: Sample) -> list[str]:
             return [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in sample.args]
@@ -156,11 +157,11 @@ class Case:
         return function_of(self.spec, self.sample.args, self.sample.params)
 
     def call(self, *args: Any) -> list[Any]:
-        """Everything the op returns for these arguments and the sample's parameters."""
+        """All results of the op for these arguments and the sample's parameters."""
         return results(self.spec.call(*args, **self.sample.params))
 
     def reference(self, *args: Any) -> list[Any]:
-        """The same by NumPy."""
+        """All results of the reference, by NumPy."""
         assert self.spec.reference is not None
         return results(self.spec.reference(*args, **self.sample.params))
 
@@ -188,13 +189,13 @@ def differentiated(spec: OpSpec, args: tuple) -> list[int]:
 
 
 def function_of(spec: OpSpec, args: tuple | list, params: dict) -> Function:
-    """The op at these arguments, differentiated by its floating ones, under the op's names."""
+    """The op at these arguments, differentiated by its floating ones, with the op's names."""
     positions = differentiated(spec, tuple(args))
     return Function(spec.call, args, params, positions, argument_names(spec))
 
 
 def is_differentiable_op(spec: OpSpec, context: Context) -> bool:
-    """Whether the op has a derivative at all: it says so, or its results can carry one."""
+    """Whether the op has a derivative at all: it is declared so, or its results can carry one."""
     if spec.differentiable is not None:
         return spec.differentiable
     primitive = primitive_of(spec)
@@ -210,6 +211,6 @@ def is_differentiable_op(spec: OpSpec, context: Context) -> bool:
 
 
 def is_elementwise(spec: OpSpec) -> bool:
-    """Whether the op is a row of the table: broadcasts its arguments, one result per element."""
+    """Whether the op is a row of the table: it broadcasts its arguments, one result per element."""
     primitive = primitive_of(spec)
     return primitive is not None and primitive.kind == "elementwise"

@@ -4,13 +4,13 @@
         loss_of(model, batch).backward()
     rec.save("graph.json")                            # minigrad-viz check graph.json
 
-A node's rule gives Jᵀv for a cotangent v. With what the node has saved, at the values that its call
-saw, for random v and directions u,
+A node's rule gives Jᵀv for a cotangent v. With the node's saved arrays, at the values of its call,
+for random v and directions u,
 
     (Jᵀv)·u  by the node's rule    must be    v·(Ju)  by finite differences of its forward.
 
 The rule runs in the graph's own dtype and the forward in double precision. The error of a right
-rule is then the rounding of that dtype. The recorded backward is not changed by any of this.
+rule is then the rounding of that dtype. The check leaves the recorded backward unchanged.
 """
 
 import math
@@ -32,11 +32,11 @@ from .numeric import normal, one_sided, pack, slope, unpack
 
 DIRECTIONS = 2
 LARGEST = 1 << 18  # elements of inputs and results together; larger nodes are skipped
-SHRINK = 2.0**-7  # of numeric.slope's step: few values lie that near to a kink
-ULPS = 512  # of the coarsest dtype that takes part, the error that rounding may leave
+SHRINK = 2.0**-7  # of numeric.slope's step: few values are so near to a kink
+ULPS = 512  # of the coarsest dtype involved: the error that rounding may leave
 SYMMETRIC = {"cholesky", "eigh_pairs", "eigvalsh"}
 NOT_UNIQUE = {"eig_pairs", "svd_factors", "qr_factors"}
-LEAST, MOST = 1e-6, 0.1  # and the limits of what is tolerated
+LEAST, MOST = 1e-6, 0.1  # and the limits of the tolerance
 
 
 class _Undecided(Exception):
@@ -48,14 +48,14 @@ class _Undecided(Exception):
 
 
 class NodeChecks:
-    """Keeps what each recorded call was given; then judges nodes, while they hold their arrays."""
+    """Keeps the inputs of each recorded call; then judges nodes, while they hold their arrays."""
 
     def __init__(self, seed: int = 0):
         self._calls: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
         self._chance = np.random.default_rng(seed)
 
     def heard(self, node: Any, inputs: Sequence, params: dict) -> None:
-        """A call was recorded. Its inputs are copied: they may be written to before backward."""
+        """A call was recorded. Copy its inputs: a write may change them before the backward."""
         arrays = [raw(x) for x in inputs]
         kept = [_copied(x) for x in arrays] if _size(arrays) <= LARGEST else None
         self._calls[node] = kept, dict(params)
@@ -72,7 +72,7 @@ class NodeChecks:
                 return inside_forward(self._judged, node)
         except _Undecided as reason:
             return reason.badge
-        except Exception as error:  # a rule that raises here is reported, and does no harm
+        except Exception as error:  # report a rule that raises here; the backward goes on
             why = f"{type(error).__name__}: {str(error)[:160]}"
             return _badge("skipped", why=f"the check could not run: {why}")
         finally:
@@ -108,7 +108,7 @@ def _badge(
 
 
 def _excuse(op: Any, kept: list) -> str:
-    """Why a right rule may differ from these finite differences; "" where nothing excuses it."""
+    """Why a right rule may differ from these finite differences; "" if nothing excuses it."""
     if op.name in SYMMETRIC:
         return "it takes its matrix for symmetric; these directions are not"
     if op.name in NOT_UNIQUE:
@@ -141,7 +141,7 @@ def _tolerance(dtypes: Sequence[Any]) -> float:
 
 
 def _double(node: Any, kept: list, params: dict) -> tuple[Callable, list[np.ndarray]]:
-    """The node's forward as a map of packed real vectors, and the inputs that it is a map of."""
+    """The node's forward as a map of packed real vectors, and the inputs of that map."""
     op, slots = node.op, node.plan.slots_of(node)
     if "generator" in op.defaults:
         raise _Undecided("it draws random numbers")
@@ -212,7 +212,7 @@ def _wide_of(dtype: Any) -> Any:
 
 
 def _vjp_of(node: Any, vs: list[np.ndarray]) -> np.ndarray:
-    """Jᵀv by the node's own rules, from what it has saved, as one packed vector."""
+    """Jᵀv by the node's own rules, from its saved arrays, as one packed vector."""
     given = [v.astype(dtype) for v, dtype in zip(vs, _dtypes(node), strict=True)]
     cotangent = given if isinstance(node.dtype, tuple) else given[0]
     parts = node.plan.apply_rules((cotangent, *node.saved))

@@ -1,7 +1,7 @@
 """minigrad-gradcheck: every check on every op, with a matrix at the end.
 
 Exit code 0: all passed. 1: something failed. 2: wrong usage, or a process was killed. 130:
-interrupted; what was checked until then is told.
+interrupted, after a report of the finished checks.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from .report import Report, failures_of_ops, matrix, write
 from .run import Outcome, check_ops, op_names
 from .spec import specs
 
-_MANY = 40  # ops for which starting other processes pays
+_MANY = 40  # from so many ops on, starting other processes pays
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--seed", type=count, default=0, help="of samples and directions")
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
-                       help="a module that registers ops of yours; may be repeated")  # fmt: skip
+                       help="a module that registers your ops; may be repeated")  # fmt: skip
     usage.add_argument(
         "-j", "--jobs", type=count, help="processes (default: one a core for many ops, else one)"
     )
@@ -69,21 +69,21 @@ def parser() -> argparse.ArgumentParser:
         "--programs",
         type=count,
         metavar="N",
-        help="draw N random programs of ops (--seed says which) in place of checking ops: run each "
-        "in every engine, mode, nesting of transforms, replay and compiled form, compare, and "
-        "shrink what disagrees to a few lines",
+        help="instead of checking ops, draw N random programs (--seed selects them). Run each "
+        "in every engine, mode, nesting of transforms, replay and compiled form, and compare. "
+        "Shrink programs that disagree to a few lines",
     )
     usage.add_argument(
         "--variants",
         action="store_true",
-        help="compare each variant of each op with the op's own form (K34), those of "
-        "mg.accelerate too, and print a table",
+        help="compare each variant of each op, including those of mg.accelerate, with the "
+        "op's own form (K34), and print a table",
     )
     usage.add_argument(
         "--self-test",
         action="store_true",
         help="plant wrong rules and count those caught; with "
-        "--level full mutate every op's own rules too",
+        "--level full also mutate every op's own rules",
     )
     return usage
 
@@ -208,7 +208,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _import(modules: Sequence[str]) -> None:
-    sys.path.insert(0, "")  # as python -m does: a module beside the user is found
+    sys.path.insert(0, "")  # as python -m does: modules in the current folder are found
     for module in modules:
         if not module or module.startswith("."):
             raise _UsageError(f"--import {module!r}: should be a module's name, such as ops or a.b")
@@ -265,9 +265,9 @@ def _spread(
             results = [pool.submit(check, task) for task in tasks]  # starts the processes
             hear_of_deaths(pool)
         yield from map(_received, tasks, results)
-    except BaseException:  # their checks can take minutes, and nobody will read the results
-        # nor are these cancelled: in CPython 3.11 the pool's thread, which says that they are lost,
-        # fails at that
+    except BaseException:  # their checks can take minutes, and their results are lost
+        # Do not cancel them: in CPython 3.11 that makes the pool's thread fail when it reports
+        # them as lost.
         for process in {*active_children()}.difference(others):
             process.terminate()
         raise
@@ -276,22 +276,22 @@ def _spread(
 
 
 def _received(task: tuple, result: Future) -> Any:
-    """What a process has found for one op, or for some programs."""
+    """The results of a process for one op, or for some programs."""
     try:
         return result.result()
     except BrokenExecutor:
         raise _UsageError(
-            f"a process has ended before the checks of {task[0]} and of what follows it were done "
-            "(killed, for its memory perhaps); -j 1 makes the checks in this one"
+            f"a process has ended before the checks of {task[0]} and later ones "
+            "(killed, perhaps for its memory); -j 1 makes the checks in this process"
         ) from None
 
 
 @contextmanager
 def _unheard(signum: signal.Signals) -> Iterator[None]:
-    """Hold Ctrl-C back; processes started inside never hear it, from their first moment on.
+    """Hold Ctrl-C back; processes started inside never receive it.
 
-    The mask is this thread's alone. The system may give the signal to another, such as one of
-    BLAS's, and Python then raises it here, half-way through starting a process.
+    The mask covers only this thread. If the system gives the signal to another, such as one of
+    BLAS's, Python raises it here, in the middle of starting a process.
     """
     with ctrl_c_held_back():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
@@ -302,10 +302,9 @@ def _unheard(signum: signal.Signals) -> Iterator[None]:
 
 
 def _prepare(modules: Sequence[str], jobs: int) -> None:
-    """A new process, one of `jobs`, knows the same ops and takes its share of the processors: large
-    products on all of them in each process would wait for one another. Two threads it has in any
-    case, so that what threads share is shared.
-    """
+    """A new process, one of `jobs`, knows the same ops and takes its share of the processors. Large
+    products on all processors in each process would wait for one another. Two threads remain in any
+    case: then the shared paths of threads run too."""
     end_with_parent()
     share = max(1, (os.cpu_count() or 1) // jobs)
     blas.limit(share)
@@ -315,11 +314,11 @@ def _prepare(modules: Sequence[str], jobs: int) -> None:
 
 
 def check_one_op(task: tuple[str, list[str], str, int]) -> tuple[list[Outcome], Context]:
-    """All chosen checks of one op. At module level, so that another process can be sent it."""
+    """All chosen checks of one op. At module level, since another process receives it."""
     name, ids, level, seed = task
     context = Context(level, seed)
     outcomes = list(check_ops([name], context, [check for check in CHECKS if check.id in ids]))
-    context.cache.clear()  # samples need not travel back
+    context.cache.clear()  # the caller does not need the samples
     return outcomes, context
 
 

@@ -1,4 +1,4 @@
-"""Engine against finite differences: along random directions, entry by entry, and which entry."""
+"""Engine against finite differences: along random directions, entry by entry; the wrong entry."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,9 +23,9 @@ from .numeric import (
 )
 
 RTOL = 1e-7  # of ‖v∘Ju‖; far above the stencil's error, far below any wrong rule that matters
-NOISE = 1e-4  # noise above this share of the scale decides nothing
+NOISE = 1e-4  # above this share of the scale, noise makes a comparison inconclusive
 _THIRD = 0.75  # a third step, as a share of the coarse one
-_EXPLAINS = 0.25  # of an error: a kink bends f by as much as it moves a stencil, a half at least
+_EXPLAINS = 0.25  # of an error: a kink bends f by at least half of its effect on a stencil
 
 
 def as_vectors(function: Function, xs: Sequence[Any]) -> Callable[[np.ndarray], np.ndarray]:
@@ -38,9 +38,9 @@ def check_direction(
 ) -> np.ndarray:
     """v·(J u) by finite differences against (Jᵀv)·u by the engine; returns Jᵀv, packed.
 
-    Accepts an error of 1e-7 ‖v∘Ju‖ + 10 ‖v∘(Ju_h − Ju_h/2)‖ + rounding. There is no absolute
-    floor: a function of size 1e-7 is held to the same digits as one of size 1. Where both steps are
-    off by the same, since a kink lies between them, the bend of f along u tells.
+    Accepts an error of 1e-7 ‖v∘Ju‖ + 10 ‖v∘(Ju_h − Ju_h/2)‖ + rounding. There is no absolute floor:
+    a function of size 1e-7 must have as many right digits as one of size 1. If a kink lies between
+    the steps, both are off by the same; the bend of f along u reveals that.
     """
     x, u, v = pack(xs), pack(us), pack(vs)
     g = pack(function.vjp(xs, vs))
@@ -75,17 +75,17 @@ def check_direction(
 
 
 def _rtol(g: np.ndarray) -> float:
-    """What a gradient may be off by: nothing beyond noise if it was rounded to single precision.
+    """The tolerance of a gradient: nothing beyond noise if it was rounded to single precision.
 
-    That rounding is below RTOL. Of numbers that are no float32 by chance (ones and zeros are) it
-    leaves none; such a rule loses half the digits of a double-precision graph.
+    That rounding is below RTOL, but it loses half the digits of a double-precision graph. A
+    gradient counts as rounded if each of its numbers is a float32, as ones and zeros are by chance.
     """
     with np.errstate(over="ignore"):
         return 0.0 if np.array_equal(g, g.astype(np.float32)) else RTOL
 
 
 def finite(x: np.ndarray) -> np.ndarray:
-    """x with zeros for NaN and infinities, which some samples hold on purpose (nansum)."""
+    """x with zeros for NaN and infinities, which some samples contain on purpose (nansum)."""
     return np.where(np.isfinite(x), x, 0.0)
 
 
@@ -111,14 +111,14 @@ def inconclusive(what: str, noise: float, scale: float) -> Inconclusive:
 
 def at_a_kink(what: str) -> Inconclusive:
     return Inconclusive(
-        f"{what}: inconclusive, the sample may lie near a kink or a singularity: there finite "
+        f"{what}: inconclusive, the sample may lie near a kink or a singularity. There finite "
         "differences give a mean of the slopes on both sides, and a rule may give either slope. "
         "Choose another point"
     )
 
 
 def locate(function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarray) -> Entry | None:
-    """The entry of Jᵀv that is most in error, found by halving the direction's support."""
+    """The most wrong entry of Jᵀv, found by halving the direction's support."""
     x, v = pack(xs), pack(vs)
     f = as_vectors(function, xs)
     u = normal(np.random.default_rng(0), [np.empty(x.size)])[0]
@@ -140,7 +140,8 @@ def locate(function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarr
 
 
 def _require_repeats(g: np.ndarray, again: np.ndarray, what: str) -> None:
-    """Of a wrong gradient: it is the same when computed again, else that is what is wrong."""
+    """A wrong gradient must be the same when computed again; otherwise this is the fault to
+    report."""
     if g.tobytes() != again.tobytes():
         k = int(np.argmax(g.reshape(-1) != again.reshape(-1)))
         raise GradcheckError(
@@ -158,7 +159,7 @@ def _entry(function: Function, xs: Sequence[Any], j: int, analytic: float, numer
 def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarray:
     """Every entry of the Jacobian by the engine against finite differences; returns the former.
 
-    One column by six calls, one row by one backward of a unit cotangent.
+    One column takes six calls, one row takes one backward of a unit cotangent.
     """
     x = pack(xs)
     f = as_vectors(function, xs)
@@ -169,13 +170,13 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
     analytic = jacobian(function, xs)
     if not np.isfinite(numeric).all():
         raise Inconclusive(f"{what}: the function is not finite near the sample")
-    reach = np.abs(numeric) @ np.abs(finite(x))  # how rounding of x shows in each result
+    reach = np.abs(numeric) @ np.abs(finite(x))  # the effect of rounding x on each result
     results = function.value(xs)
     rounding = ROUNDING * of_numbers(size + reach, results)[:, None]
     scale = float(np.max(np.abs(numeric)))
 
     def beyond() -> np.ndarray:
-        """By how much each entry is further off than it may be."""
+        """How far each entry exceeds its tolerance."""
         noise = 10 * np.abs(change)
         if not (noise <= NOISE * scale + rounding).all():
             raise inconclusive(what, float(noise.max()), scale)
@@ -185,7 +186,7 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
         return excess
 
     excess = beyond()
-    for k in np.flatnonzero((excess > 0).any(axis=0)):  # two steps may agree by chance: a third
+    for k in np.flatnonzero((excess > 0).any(axis=0)):  # two steps may agree by chance: try a third
         other = slope(f, x, np.eye(x.size)[k], _THIRD * STEP)
         seen = np.maximum(np.abs(other.change), np.abs(other.value - numeric[:, k]))
         change[:, k] = np.fmax(np.abs(change[:, k]), seen)
@@ -209,7 +210,7 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
 
 
 def jacobian(function: Function, xs: Sequence[Any]) -> np.ndarray:
-    """The engine's Jacobian between packed vectors, one row by one backward."""
+    """The engine's Jacobian between packed vectors, one row per backward."""
     leaves, ys = function.record(xs)
     values = [y.data if hasattr(y, "node") else y for y in ys]
     rows = []
@@ -222,11 +223,11 @@ def check_calls(
     function: Function, xs: Sequence[Any], moved: Sequence[Any], us: Sequence[Any],
     vs: Sequence[Any], what: str,
 ) -> int:  # fmt: skip
-    """One call knows nothing of another: what outlives a call (the last input, the first) shows.
+    """Calls are independent: this finds state that outlives a call (the last input, the first one).
 
     A call at the second point `moved`, between forward and backward at xs, changes no bit of the
-    gradient; and the gradient at `moved` is right too. Returns how many of the two were compared.
-    DoesNotApply where the function cannot be called there, or has another shape.
+    gradient. The gradient at `moved` is right too. Returns how many of the two were compared.
+    Raises DoesNotApply if the function cannot be called there, or has another shape.
     """
     alone = function.vjp(xs, vs)
     leaves, ys = function.record(xs)
@@ -239,21 +240,21 @@ def check_calls(
     for i, (y, old) in enumerate(zip(ys, before, strict=True)):
         if as_array(y).tobytes() != old:
             raise GradcheckError(
-                f"{what}result {i} of one call is changed by the next call: it is an array that "
-                "the function keeps and writes again; return a new one"
+                f"{what}the next call changes result {i} of one call: the function keeps this "
+                "array and writes to it again; return a new one"
             )
     for i, (g, g_alone) in enumerate(zip(pulled_back(leaves, ys, vs), alone, strict=True)):
         if g.tobytes() != g_alone.tobytes():
             raise GradcheckError(
                 f"{what}the gradient of argument {function.positions[i]} is another when the "
-                "function is called again between its forward and its backward: something "
+                "function is called again between its forward and its backward. Some state "
                 "outlives the call, or it does not repeat"
             )
     if any(y.shape != v.shape for y, v in zip(between, vs, strict=True)):
         raise DoesNotApply("the shape of the result depends on values")
     try:
         check_direction(function, moved, us, vs, f"{what}at a second point, after the first")
-    except Inconclusive:  # the second point may lie beside a kink, where the first does not
+    except Inconclusive:  # the second point may lie near a kink, unlike the first
         return 1
     return 2
 
@@ -263,8 +264,8 @@ def both_in_one_graph(
 ) -> int:
     """One backward through two calls gives the gradients of each alone: how many were compared.
 
-    Ops before both calls make the result of one rule wait while the other runs: an array that the
-    rule keeps, and writes again, is another by then.
+    Ops before both calls make the result of one rule wait while the other runs. If the rule keeps
+    an array and writes to it again, that result has changed by then.
     """
     leaves = function.leaves([*xs, *moved])
     inner = [op.copy(leaf) for leaf in leaves]
@@ -277,14 +278,14 @@ def both_in_one_graph(
         if not np.array_equal(g, alone, equal_nan=True):
             raise GradcheckError(
                 f"{what}the gradient of {name_of(function, i % len(xs))} is another where two "
-                "calls lie in one graph: a rule writes again into an array that it has returned, "
-                "and so changes what it has handed on; return a new array"
+                "calls lie in one graph. A rule writes again into an array that it has returned "
+                "earlier, and so changes that result; return a new array"
             )
     return len(found)
 
 
 def name_of(function: Function, i: int) -> str:
-    """What messages call the i-th differentiated argument."""
+    """The name of the i-th differentiated argument in messages."""
     position = function.positions[i]
     return f"argument {position} ({function.names[position]})"
 

@@ -1,8 +1,8 @@
-"""How a rule must behave, which a single comparison with finite differences does not show.
+"""Conditions on a rule that a single comparison with finite differences does not test.
 
-A rule writes only into arrays of its own, gives zeros for a cotangent of zeros, and the same result
-when it runs again. Its result does not depend on the memory layout, on which gradients are wanted,
-on which results were used, or on whether two arguments are one tensor. The checks K4 to K8, K19 and
+A rule writes only into its own arrays, gives zeros for a cotangent of zeros, and gives the same
+result when it runs again. Its result does not depend on the memory layout, on the wanted gradients,
+or on the used results. It is the same if two arguments are one tensor. The checks K4 to K8, K19 and
 K20 demand this of ops, mostly bit for bit. A user's function may be ill-conditioned, so gradcheck
 uses the tolerance of its comparisons.
 """
@@ -20,7 +20,7 @@ from .function import Arrays, Function, as_array, pulled_back
 from .layouts import layouts, repeated
 from .numeric import normal
 
-_CANCELLED = 1e-12  # of a gradient: what rounding may leave of one that is 0
+_CANCELLED = 1e-12  # of a gradient: the rounding left in one that is 0
 
 
 def check_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
@@ -60,7 +60,7 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             require_same_gradients(
                 function, found, expected, f"{what}: for a cotangent in memory {name}"
             )
-        for name, flat in repeated(v):  # as a sum sends it to a rule
+        for name, flat in repeated(v):  # as a sum passes it to a rule
             found, copied = (pull([*vs[:i], g, *vs[i + 1 :]]) for g in (flat, flat.copy()))
             place = f"{what}: for a cotangent in memory {name}"
             require_same_gradients(function, found, copied, place)
@@ -81,7 +81,8 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
 
 
 def check_forward_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
-    """The same of forward mode at function.xs: linear in the tangent, blind to memory."""
+    """The same for forward mode at function.xs: linear in the tangent, independent of memory
+    layout."""
     xs, us = function.xs, normal(rng, function.xs)
     watched = {name_of(function, i): x for i, x in enumerate(xs)}
     watched |= {f"the tangent of {name_of(function, i)}": u for i, u in enumerate(us)}
@@ -90,7 +91,7 @@ def check_forward_conduct(function: Function, rng: np.random.Generator, what: st
     for name, x in watched.items():
         if x.tobytes() != before[name]:
             raise GradcheckError(f"{what}: forward mode changes {name} in place")
-    # what a tangent may be a sum of: of a function that is constant they cancel
+    # terms that a tangent may sum: they cancel for a constant function
     largest = [float(np.max(np.abs(a), initial=0.0)) for a in (*xs, *us)]
     sizes = [max(float(np.max(np.abs(y), initial=0.0)), *largest) for y in function.value(xs)]
 
@@ -130,13 +131,13 @@ def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
 
 
 def asked_for_alone(function: Function, vs: Sequence[Any]) -> Arrays:
-    """The gradient of each argument, asked for by itself in a backward of one recorded call."""
+    """The gradient of each argument, requested by itself in a backward of one recorded call."""
     leaves, ys = function.record(function.xs)
     return [pulled_back([leaf], ys, vs, retain_graph=True)[0] for leaf in leaves]
 
 
 def all_arguments_but_one(function: Function, vs: Sequence[Any]) -> Iterator[tuple[int, Arrays]]:
-    """(which is constant, the gradients of the others), for three arguments or more."""
+    """(the constant argument, the gradients of the others), for three arguments or more."""
     n = len(function.xs)
     for i in range(n) if n > 2 else ():
         yield i, some_arguments(function, vs, [k for k in range(n) if k != i])
@@ -151,10 +152,10 @@ def some_arguments(function: Function, vs: Sequence[Any], wanted: Sequence[int])
 def some_results(
     function: Function, vs: Sequence[Any]
 ) -> Iterator[tuple[tuple[int, ...], Arrays, Arrays]]:
-    """(results, gradients where these alone were used, gradients where the others got zeros).
+    """(results, gradients where only these were used, gradients where the others got zeros).
 
     Each alone and, of three or more, all but each. A result that was not used has no cotangent:
-    rules are given None for it. By numbers, and with a graph of the backward.
+    rules get None for it. Compared by numbers, and with a graph of the backward.
     """
     n = len(vs)
     if n < 2:
@@ -171,7 +172,8 @@ def some_results(
 
 
 def ties(function: Function) -> list[tuple[int, ...]]:
-    """Which differentiated arguments could be the same tensor: two, or all three or more alike."""
+    """Which differentiated arguments could be the same tensor: pairs, or all if there are three or
+    more."""
     alike: dict[Any, list[int]] = {}
     for i, x in enumerate(function.xs):
         alike.setdefault((x.shape, x.dtype), []).append(i)
@@ -184,7 +186,7 @@ def tied_gradients(
 ) -> tuple[Any, list] | None:
     """(the gradient of f(x, x), those by its first x, by its second ...) at x = xs[tied[0]].
 
-    None where f(x, x) is not finite, as x log x of a negative x.
+    None if f(x, x) is not finite, as x log x of a negative x.
     """
     i, *others = tied
     values = [function.xs[i].copy() if k in others else x for k, x in enumerate(function.xs)]
@@ -201,9 +203,8 @@ def tied_gradients(
 
 
 def _check_tied(function: Function, rng: np.random.Generator, usual: Arrays, what: str) -> None:
-    """The gradient of f(x, x); `usual` are those at other arguments, beside which one that cancels
-    is rounding: of the correlation of x and x, which is 1 whatever x is.
-    """
+    """The gradient of f(x, x). `usual` are the gradients at other arguments: compared with them, a
+    gradient that cancels is rounding. The correlation of x and x is 1 for every x."""
     rounding = _CANCELLED * max([float(np.max(np.abs(g), initial=0.0)) for g in usual], default=0.0)
     for tied in ties(function):
         try:
@@ -226,7 +227,8 @@ def _check_tied(function: Function, rng: np.random.Generator, usual: Arrays, wha
 
 
 def require_same_gradients(function: Function, found: Arrays, expected: Arrays, what: str) -> None:
-    """The gradients are the expected ones, to what gradcheck allows; which is not, and where."""
+    """Require the expected gradients, within gradcheck's tolerance; the error names the wrong
+    entry."""
     for i, (g, exact) in enumerate(zip(found, expected, strict=True)):
         if not _near(g, exact, np.abs(exact)):
             k = int(np.argmax(np.where(g == exact, 0, np.abs(g - exact))))

@@ -1,4 +1,4 @@
-"""What K30 asks, in full size, as a table: ops × sizes, on 1, 2 and 3 threads.
+"""K30 at full size, as a table: ops × sizes, on 1, 2 and 3 threads.
 
 python -m minigrad.testing.cut_table            # takes long
 python -m minigrad.testing.cut_table silu gelu
@@ -16,13 +16,12 @@ from .run import load_samples
 from .spec import OpSpec, Sample, specs
 
 _SIZES = (255, 4095, 4107, (1 << 15) + 11, (1 << 21) + 10)
-_TOO_LONG = 4.0  # seconds; longer ops are left out at sizes that would take this long
+_TOO_LONG = 4.0  # seconds; sizes at which an op would take longer are left out
 
 
 def table(names: Sequence[str] = ()) -> None:
-    """For each op, in float32 or float64: how many of the numbers differ from those of a slice of a
-    whole of two million, for arrays of several sizes, on 1, 2 and 3 threads, in all ways.
-    """
+    """For each op, in float32 or float64: how many numbers differ from those of a slice of two
+    million elements. Arrays have several sizes, on 1, 2 and 3 threads, in all ways."""
     load_samples()
     print(f"{'op':22} {'dtype':8}" + "".join([f"{n:>10}" for n in _SIZES]) + "  calls compared")
     for name in names or [name for name, spec in specs.items() if is_elementwise(spec)]:
@@ -40,7 +39,7 @@ def _row(spec: OpSpec, sample: Sample, dtype: str) -> str:
     longest = (thread_time() - start) * _SIZES[-1] / FEWER
     sizes = [n for n in _SIZES if longest < _TOO_LONG or n < 1 << 20]
     whole = grown(spec, sample, np.random.default_rng(0), sizes[-1])
-    expected = [  # by slices that no rule and no engine divides, put together again
+    expected = [  # joined from slices that no rule and no engine divides
         np.concatenate(parts)
         for parts in zip(*[whole.of(slice(i, min(i + 1000, whole.size))).computed(1)
                            for i in range(0, whole.size, 1000)], strict=True)

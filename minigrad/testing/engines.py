@@ -1,7 +1,7 @@
 """The engines that must give the same bits: each records results and runs a backward of them.
 
-An engine here is a function (function, xs, cotangents) -> gradients as arrays. Those that this
-version of minigrad does not have are named in `missing`.
+An engine here is a function (function, xs, cotangents) -> gradients as arrays. `missing` names
+those that this version of minigrad lacks.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ Engine = Callable[[Function, list, list], list]
 
 
 def available() -> tuple[dict[str, Engine], list[str]]:
-    """({name: engine}, names of those that are not there)."""
+    """({name: engine}, names of the missing ones)."""
     engines: dict[str, Engine] = {"serial": _with(), "another thread's": in_a_thread}
     if "tape" in known:
         engines["tape"] = on_tape
         engines["replayed tape"] = replayed
     if "parallel" in known:
         for workers in (1, 2, 4, 8):
-            # min_work=0: samples are small, and would stay on one thread otherwise
+            # min_work=0: small samples would otherwise stay on one thread
             options = {"engine": "parallel", "workers": workers, "min_work": 0}
             engines[f"{workers} workers"] = _with(**options)
     return engines, [name for name in ("tape", "parallel") if name not in known]
@@ -41,26 +41,26 @@ def _with(**options: object) -> Engine:
 
 
 def in_a_thread(function: Function, xs: list, vs: list) -> list:
-    """The backward by a thread that did not record: workers get one only where nodes can wait."""
+    """A backward by a thread that did not record: workers get one only where nodes can wait."""
     leaves, ys = function.record(xs)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(pulled_back, leaves, ys, vs).result()
 
 
 def on_tape(function: Function, xs: list, vs: list) -> list:
-    """The tape engine, on a tape that was there during the forward."""
+    """The tape engine, on a tape that recorded the forward."""
     with Tape():
         leaves, ys = function.record(xs)
         return pulled_back(leaves, ys, vs, engine="tape")
 
 
 def replayed(function: Function, xs: list, vs: list) -> list:
-    """A program compiled from a tape that was recorded at other values, run at xs."""
-    with Tape() as tape, np.errstate(all="ignore"):  # a domain may end between there and xs
+    """A program compiled from a tape of other values, run at xs."""
+    with Tape() as tape, np.errstate(all="ignore"):  # the other values may leave the domain
         leaves, ys = function.record([_elsewhere(x) for x in xs])
     pairs: Any = [(y, v) for y, v in zip(ys, vs, strict=True) if getattr(y, "requires_grad", False)]
     used = [leaf for leaf in leaves if tape.find(leaf) is not None]
-    # a replay draws other numbers, and what a Function does no program can repeat
+    # a replay draws other numbers, and no program can repeat a Function
     other = any("generator" in e.op.defaults or isinstance(e.op, FunctionCall) for e in tape)
     if other or not all(tape.find(y) is not None for y, _ in pairs) or not pairs:
         return on_tape(function, xs, vs)
@@ -76,7 +76,7 @@ def replayed(function: Function, xs: list, vs: list) -> list:
 
 
 def _elsewhere(x: Any) -> Any:
-    """An array like x with each element moved a little, towards nothing in particular."""
+    """An array like x with each element moved a little, without a common direction."""
     moved = x.copy()
     moved *= 1 + 2.0**-7
     return moved

@@ -1,16 +1,16 @@
-"""What a check says when it is not satisfied."""
+"""The errors of checks."""
 
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
-# np.float64(1.5) is told as 1.5
+# np.float64(1.5) is printed as 1.5
 _NUMPYS = re.compile(r"np\.(?:float|complex|int)\d+\(([^()]*|\([^()]*\))\)")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One number of a gradient that is wrong: where it stands, what it is, what it should be."""
+    """One wrong number of a gradient: its position, its value, and the right value."""
 
     position: int  # which argument
     name: str
@@ -31,7 +31,7 @@ class Entry:
 class GradcheckError(AssertionError):
     """A derivative (or another property that a check demands) is wrong.
 
-    entry     the wrong entry, where one could be named
+    entry     the wrong entry, if one could be named
     snippet   Python text that shows the same thing outside the harness
     """
 
@@ -52,15 +52,15 @@ class GradcheckError(AssertionError):
 
 
 class Inconclusive(GradcheckError):
-    """Finite differences are too noisy at this point to decide. That counts as a failure."""
+    """Finite differences are too noisy at this point for a decision. That counts as a failure."""
 
 
 class DoesNotApply(Exception):
-    """The check is about something that this op does not have (ties for an op of one argument)."""
+    """The op lacks the subject of the check (as ties for an op of one argument)."""
 
 
 @dataclass
 class Skipped(Exception):
-    """The check could apply and was not made, with the reason. Reports count these."""
+    """The check could apply and did not run, with the reason. Reports count these."""
 
     reason: str = field(default="")

@@ -1,4 +1,4 @@
-"""A function as the checks see it: arrays in, arrays out, and the engine's derivatives of it."""
+"""A function for the checks: arrays in, arrays out, and the engine's derivatives of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,8 +18,8 @@ class Function:
 
     positions   which arguments are differentiated; None: every floating or complex array
     xs          their values
-    Every derivative is taken at a point that the caller gives, so that one Function serves the
-    whole stencil.
+
+    The caller passes the point of every derivative: one Function serves the whole stencil.
     """
 
     def __init__(
@@ -41,11 +41,12 @@ class Function:
         self.names = [given[i] if i < len(given) else f"x{i}" for i in range(len(self.args))]
 
     def call(self, xs: Sequence[Any]) -> list[Any]:
-        """The floating results of fn with xs (arrays or tensors) in the differentiated places."""
+        """The floating results of fn with xs (arrays or tensors) as the differentiated
+        arguments."""
         return floating_results(self.fn(*self.args_with(xs), **self.params))
 
     def args_with(self, xs: Sequence[Any]) -> tuple:
-        """All arguments, with xs in the differentiated places."""
+        """All arguments, with xs as the differentiated ones."""
         args = list(self.args)
         for position, x in zip(self.positions, xs, strict=True):
             args[position] = x
@@ -56,9 +57,9 @@ class Function:
         return [as_array(y) for y in self.call([Tensor(x) for x in xs])]
 
     def value_or_refusal(self, xs: Sequence[Any]) -> Arrays | None:
-        """The value; None where fn refuses xs, by raising whatever it raises.
+        """The value; None if fn refuses xs by any exception.
 
-        Refusing is the call's business alone: a derivative that raises after it is wrong.
+        Only the call may refuse: a derivative that raises after it is wrong.
         """
         try:
             return self.value(xs)
@@ -89,9 +90,10 @@ class Function:
 
 
 class Pullback(Function):
-    """(x, v) ↦ Jᵀ(x) v of another function, so that its derivative is the second derivative.
+    """(x, v) ↦ Jᵀ(x) v of another function: its derivative is the second derivative.
 
-    A Pullback of a Pullback has the third; `count` is how many arrays the first one's point has.
+    A Pullback of a Pullback has the third; `count` is the number of arrays in the first one's
+    point.
     """
 
     def __init__(self, first: Function, count: int | None = None):
@@ -123,12 +125,12 @@ def as_array(y: Any) -> np.ndarray:
 
 
 def replaced(args: tuple, i: int, x: Any) -> tuple:
-    """The arguments with x in place i."""
+    """The arguments with x at position i."""
     return (*args[:i], x, *args[i + 1 :])
 
 
 def as_tensors(args: tuple) -> list:
-    """Tensors where they can carry a gradient; everywhere else too if nothing can."""
+    """Tensors where they can carry a gradient; if nothing can, tensors everywhere."""
     smooth = any(is_smooth_array(x) for x in args)
     return [
         Tensor(x) if is_smooth_array(x) or (not smooth and isinstance(x, np.ndarray)) else x
@@ -137,7 +139,7 @@ def as_tensors(args: tuple) -> list:
 
 
 def floating_results(y: Any) -> list[Any]:
-    """The results that have a derivative: of a tuple's members the floating and complex ones."""
+    """The results that have a derivative: of a tuple, its floating and complex members."""
     return [y for y in results(y) if is_smooth_array(y)]
 
 
@@ -158,7 +160,7 @@ def results(y: Any) -> list[Any]:
 def gradients(
     leaves: Sequence[Tensor], ys: Sequence[Any], vs: Sequence[Any], **options: Any
 ) -> Sequence[Tensor | None]:
-    """grad, where results that depend on no leaf carry nothing and unused leaves give None."""
+    """grad, where results without a leaf carry nothing and unused leaves give None."""
     pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if getattr(y, "requires_grad", False)]
     if not pairs or not leaves:
         return [None] * len(leaves)
@@ -197,7 +199,7 @@ def tangent_of(i: int, y: Any, t: Any) -> np.ndarray:
 
 
 def find_jvp() -> Callable:
-    """minigrad.func.jvp; without it what needs forward mode is skipped, and says so."""
+    """minigrad.func.jvp; without it, parts that need forward mode are skipped and reported."""
     from .. import func
 
     if not hasattr(func, "jvp"):

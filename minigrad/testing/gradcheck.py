@@ -39,14 +39,14 @@ from .single import check_single_precision
 from .snippet import gradcheck_snippet
 
 FULL_JACOBIAN = 400  # entries; larger Jacobians are checked along random directions
-_STEP = 0.01  # how far the second point lies from the first, as a share of it
+_STEP = 0.01  # the distance of the second point from the first, as a share of it
 
 
 class _UsersFunction(Function):
-    """A function that nobody has prepared for finite differences.
+    """A user's function, not prepared for finite differences.
 
     Its arguments require gradients whenever it is called, since it may differentiate inside (a
-    gradient penalty) or put hooks on what it computes; its results keep their shapes.
+    gradient penalty) or put hooks on inner results. Its results keep their shapes.
     """
 
     shapes: list[tuple] | None = None  # of the results at the first point
@@ -58,8 +58,8 @@ class _UsersFunction(Function):
         if shapes != self.shapes:
             raise GradcheckError(
                 f"fn returns results of shapes {shapes} at a point near the inputs, where they "
-                f"are {self.shapes}. The shapes depend on values, so there is no difference to "
-                "take. Choose inputs away from where fn branches"
+                f"are {self.shapes}. The shapes depend on values, so differences do not exist. "
+                "Choose inputs away from fn's branch points"
             )
         return values
 
@@ -76,15 +76,15 @@ def gradcheck(
     """Whether the gradient of fn agrees with finite differences at `inputs`.
 
     inputs       a tensor or array, or a tuple of them. Tensors that require a gradient are
-                 differentiated; where none does, every floating or complex one is. Values are
-                 taken in double precision. Choose them away from kinks.
-    directions   how many signed random (u, v) pairs; a Jacobian of at most 400 entries is
-                 compared entry by entry as well
+                 differentiated; if none does, every floating or complex one is. Values are taken in
+                 double precision. Choose them away from kinks.
+    directions   how many signed random (u, v) pairs; a Jacobian of at most 400 entries is also
+                 compared entry by entry
 
-    The gradient must also be the same for arrays in other memory, in a second backward, with one
-    argument alone that needs it, with one result alone that is used, and for f(x, x). Zero
-    cotangents must give zeros, and nothing may be written in place. In single precision it must be
-    the same to a few per cent, where fn takes it and its value is the same there.
+    The gradient must also be the same for arrays in other memory and in a second backward. It must
+    be the same with one argument alone that needs it, with one result alone that is used, and for
+    f(x, x). Zero cotangents must give zeros, and no rule may write in place. If fn takes single
+    precision with the same value, the gradient there must be the same to a few per cent.
 
     Then fn is called at a second point, 1 % away, between its forward and its backward at the
     first. No bit of the gradient may change, and at the second point it must be right too. That
@@ -113,7 +113,7 @@ def gradcheck(
 
 
 def _check_second_point(function: Function, rng: np.random.Generator) -> None:
-    """Calls do not know of each other; where fn has no value at the second point, nothing said."""
+    """Calls are independent of each other; a second point without a value of fn is no failure."""
     us, vs = random_pair(function, function.xs, rng)
     # in proportion to x: positive numbers stay positive
     moved = [x + _STEP * abs(x) * u for x, u in zip(function.xs, us, strict=True)]
@@ -134,7 +134,7 @@ def gradgradcheck(
     seed: int = 0,
     raise_exception: bool = True,
 ) -> bool:
-    """Whether the gradient can be differentiated again: Jᵀ(x) v by x and v, as `gradcheck`."""
+    """Whether the gradient can be differentiated again: Jᵀ(x) v by x and v, as in `gradcheck`."""
 
     def check(function: Function, rng: np.random.Generator) -> None:
         for _ in range(directions):
@@ -155,7 +155,7 @@ def jvpcheck(
     seed: int = 0,
     raise_exception: bool = True,
 ) -> bool:
-    """Whether forward mode (minigrad.func.jvp) agrees with finite differences, as `gradcheck`.
+    """Whether forward mode (minigrad.func.jvp) agrees with finite differences, as in `gradcheck`.
 
     It must also be linear in the tangent, the same for arrays in other memory, and write into none.
     """
@@ -203,7 +203,7 @@ def _run(
             error.what = _DRAWS
         error.snippet = gradcheck_snippet(function, error.entry)
         raise
-    except RuleError as error:  # a gradient of another shape, one too many
+    except RuleError as error:  # a gradient of another shape, or one too many
         if not raise_exception:
             return False
         raise GradcheckError(f"the backward: {error}") from error
@@ -212,8 +212,8 @@ def _run(
 
 _DRAWS = (
     "fn is not deterministic: it returns other values when it is called again with the same "
-    "arguments, so there is no difference to take. Seed what it draws inside fn, or draw it before "
-    "and pass it in"
+    "arguments, so differences mean nothing. Seed its random numbers inside fn, or draw them "
+    "before and pass them in"
 )
 
 
@@ -225,7 +225,7 @@ def _repeats(function: Function) -> bool:
 def _check_inputs_kept(function: Function) -> None:
     """A function that sorts its argument in place is another function at the next call."""
     before = [x.copy() for x in function.xs]
-    with suppress(Exception):  # of plain tensors, which can be changed; it may need others
+    with suppress(Exception):  # these plain tensors can be changed; fn may need others
         function.call([Tensor(x) for x in function.xs])
     for position, x, old in zip(function.positions, function.xs, before, strict=True):
         if x.tobytes() != old.tobytes():
@@ -242,7 +242,7 @@ def _check_inputs_kept(function: Function) -> None:
 
 
 def _prepare(fn: Callable, inputs: Any) -> Function:
-    """The function at double-precision inputs, differentiated by those that ask for it."""
+    """The function at double-precision inputs, differentiated by those that require it."""
     if not callable(fn):
         raise TypeError(
             "gradcheck takes a function and its arguments, gradcheck(f, x), and not the "
@@ -267,7 +267,7 @@ def _described(x: Any) -> str:
 
 
 def _double(x: Any) -> Any:
-    """x in double precision where it can be differentiated, else as it is."""
+    """x in double precision if it can be differentiated, else unchanged."""
     if isinstance(x, float | complex):
         return np.asarray(x)
     if not is_smooth_array(x):

@@ -1,7 +1,8 @@
-"""Rules of one's own at large values: where the value is finite, the gradient must be right too.
+"""User-defined rules at large values: if the value is finite, the gradient must be right too.
 
-A rule that goes through exp overflows where its function does not: of log(1 + eˣ), eˣ / (1 + eˣ) is
-∞/∞ at x = 1,000. Compositions of the engine's ops are not asked: their rules are checked as ops.
+A rule that goes through exp overflows where its function does not: for log(1 + eˣ), eˣ / (1 + eˣ)
+is ∞/∞ at x = 1,000. Compositions of the engine's ops are exempt: the checks of ops cover their
+rules.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ _TAIL = 1e-6  # of a slope of 1
 
 
 def check_large_values(function: Function, rng: np.random.Generator, what: str) -> None:
-    """The gradient of a rule of one's own with entries up to ±1,000; nothing where fn has no value.
+    """The gradient of a user-defined rule with entries up to ±1,000; points without a value are
+    skipped.
 
     All arguments are scaled together, then each alone.
     """
@@ -42,7 +44,8 @@ def check_large_values(function: Function, rng: np.random.Generator, what: str) 
 
 
 def _is_a_tail(entry: Entry | None) -> bool:
-    """Whether an entry is off by what a rule may round to 0, as (1 + tanh x)/2 far out."""
+    """Whether an entry is off by an amount that a rule may round to 0, as (1 + tanh x)/2 far
+    out."""
     if entry is None:
         return False
     return abs(entry.analytic - entry.numeric) < _TAIL * max(1.0, abs(entry.numeric))
@@ -65,7 +68,7 @@ def _up_to(scale: float, x: np.ndarray) -> np.ndarray:
 
 
 def _all_of_ones_own(function: Function) -> bool:
-    """Whether a function's graph has nodes, and all of them are of rules from outside."""
+    """Whether a function's graph has nodes, and all of them have user-defined rules."""
     _, ys = function.record(function.xs)
     waiting: list[Any] = [y.node for y in ys]
     found = [node for node in waiting if node.__class__ is Node]
@@ -77,7 +80,7 @@ def _all_of_ones_own(function: Function) -> bool:
 
 
 def _is_ones_own(op: Any) -> bool:
-    """Whether an op is a mg.Function, or a primitive whose forward was written outside minigrad."""
+    """Whether an op is a mg.Function, or a primitive whose forward is defined outside minigrad."""
     if isinstance(op, FunctionCall):
         return True
     names = getattr(getattr(op, "forward", None), "__globals__", {})  # a ufunc has none

@@ -1,4 +1,4 @@
-"""The same numbers in other memory."""
+"""The same numbers in other memory layouts."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import numpy as np
 
 def layouts(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """The same values in other memory: Fortran order, rows of wider ones, sliced, reversed strides,
-    and read-only at an odd address (as a file that was mapped into memory has them)."""
+    and read-only at an odd address (as in a file mapped into memory)."""
     if a.ndim > 1:
         yield "Fortran order", np.asfortranarray(a)
         padded = np.full((*a.shape[:-1], a.shape[-1] + 1), -7, a.dtype)
@@ -28,7 +28,7 @@ def layouts(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def repeated(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """One value in every place, or one row in every row: the same memory (stride 0)."""
+    """One value at every position, or one row in every row: the same memory (stride 0)."""
     if a.size:
         yield "stride 0", np.broadcast_to(a.reshape(-1)[0], a.shape)
         if a.ndim > 1:

@@ -1,8 +1,8 @@
-"""Mutants: every rule of every op there is, made wrong in several ways, must be caught.
+"""Mutants: every rule of every op, made wrong in several ways, must be caught.
 
-The planted rules show that each check can see its fault; mutants show that every op's own samples
-let it be seen. A mutant whose rule never gave a different number (a gradient that is zero anyway)
-does not count.
+The planted rules show that each check can find its fault; mutants show that every op's own samples
+reveal it. A mutant whose rule never gave a different number (a gradient that is zero anyway) does
+not count.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ def first_failure(name: str, seed: int) -> str:
 
 
 def locally_constant(name: str, seed: int) -> bool:
-    """Whether no partial moves with the inputs: detaching such a one changes no derivative."""
+    """Whether no partial moves with the inputs: detaching such a partial changes no derivative."""
     context = Context("fast", seed)
     for case in context.doubles(specs[name]):
         function, rng = case.function(), case.rng("nearby")
@@ -104,7 +104,7 @@ def locally_constant(name: str, seed: int) -> bool:
 
 @contextmanager
 def mutated(entry: Primitive, key: str, change: Callable[[Any], Any]) -> Iterator[set[str]]:
-    """The op with one rule changed; the set holds "differs" once that gave another result."""
+    """The op with one rule changed; the set gets "differs" once the rule gave another result."""
     right = entry.joint if key == "joint" else entry.rules[key]
     assert right is not None
     seen: set[str] = set()
@@ -124,7 +124,7 @@ def _put(entry: Primitive, key: str, rule: Rule) -> None:
         entry.joint = rule
     else:
         entry.rules[key] = rule
-    entry.plans.clear()  # plans hold the functions of rules
+    entry.plans.clear()  # plans cache the functions of rules
 
 
 def _changed(c: Any, change: Callable[[Any], Any], seen: set[str]) -> Any:

@@ -1,8 +1,8 @@
 """Finite differences: the derivative without any rule.
 
-Everything is differentiated as a map between real float64 vectors. `pack` lays a list of arrays out
-as one such vector, a complex number as its real and imaginary part. Then Re Σ conj(a)·b is the dot
-product of the packed vectors, and one code serves real and complex.
+Everything is differentiated as a map between real float64 vectors. `pack` flattens a list of arrays
+into one such vector, a complex number as its real and imaginary part. Then Re Σ conj(a)·b is the
+dot product of the packed vectors, and the same code serves real and complex.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ def pack(arrays: Iterable[Any]) -> np.ndarray:
 
 
 def repeated(x: np.ndarray, shape: int | tuple[int, ...]) -> np.ndarray:
-    """np.resize in one step: that joins thousands of copies of a small array one by one."""
+    """np.resize in one step: np.resize joins thousands of copies of a small array one by one."""
     n = int(np.prod(shape))
     if not x.size:
         return np.zeros(shape, x.dtype)
@@ -52,10 +52,10 @@ def unpack(vector: np.ndarray, like: Sequence[Any]) -> list[np.ndarray]:
 
 
 def of_numbers(vector: np.ndarray, like: Sequence[Any]) -> np.ndarray:
-    """Packed sizes, those of both parts of a complex number the larger one of the two.
+    """Packed sizes: both parts of a complex number get the larger of the two.
 
-    A complex number is rounded by its modulus: the imaginary part of a real eigenvalue, which is 0,
-    has rounding too.
+    A complex number is rounded by its modulus: even the zero imaginary part of a real eigenvalue
+    has rounding.
     """
     sizes, start = [], 0
     for a in like:
@@ -85,7 +85,8 @@ def normal(rng: np.random.Generator, like: Sequence[Any]) -> list[np.ndarray]:
 
 
 def length(a: np.ndarray) -> float:
-    """‖a‖, of numbers as small as 1e-300 and as large as 1e300 too: their squares are neither."""
+    """‖a‖, also for numbers as small as 1e-300 and as large as 1e300, whose squares leave the
+    range."""
     largest = float(np.max(np.abs(a), initial=0.0))
     if not 0 < largest < np.inf:
         return largest
@@ -97,8 +98,8 @@ class Slope:
     """d/dt f(x + t u) at t = 0, one number for each coordinate of f.
 
     value   the estimate at the fine step
-    change  how far the coarse step's estimate lies from it: truncation and rounding as measured
-    size    the largest |f| on the stencil, which sets the rounding that cannot be seen
+    change  its distance from the coarse step's estimate: truncation and rounding as measured
+    size    the largest |f| on the stencil, which sets the rounding that differences do not show
     """
 
     value: np.ndarray
@@ -109,7 +110,7 @@ class Slope:
 def slope(
     f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, u: np.ndarray, step: float = STEP
 ) -> Slope:
-    """Five-point stencils (error h⁴) at two steps; the points ±h are shared by both.
+    """Five-point stencils (error h⁴) at two steps, which share the points ±h.
 
     f'(0) ≈ [8 (f(h) − f(−h)) − (f(2h) − f(−2h))] / 12h
     """
@@ -125,7 +126,7 @@ def slope(
 def bend(f: Callable[[float], float]) -> float:
     """The largest fourth difference of f: ℝ → ℝ within the stencil's reach, as a slope.
 
-    Where f is smooth that is f⁗h³; a kink anywhere adds half of its two slopes' difference or more.
+    If f is smooth, that is f⁗h³; a kink adds at least half of the difference of its two slopes.
     """
     h = STEP / 4
     values = [f(k * h) for k in range(-8, 9)]

@@ -1,7 +1,7 @@
-"""`minigrad-gradcheck wrong.py`: run a program, and check the rules that it brings.
+"""`minigrad-gradcheck wrong.py`: run a program, and check the rules that it defines.
 
 Every node of its backwards is checked against finite differences. Ops and classes of the file that
-no backward came to are checked at a few points of small arrays, where those fit.
+no backward reached are checked at a few points of small arrays, if they accept those.
 """
 
 import inspect
@@ -36,7 +36,7 @@ class _Badges(record_backward):
 
 
 def check_file(path: str) -> int:
-    """Print what was found, a line for each op; 1 where a rule is wrong or none was checked."""
+    """Print the findings, a line for each op; 1 if a rule is wrong or none was checked."""
     sys.argv = [path]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     badges = _Badges()
@@ -58,7 +58,7 @@ def check_file(path: str) -> int:
 
 
 def _rules_of(names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(name, op or class) of those that a file has defined itself."""
+    """(name, op or class) of the rules that a file defines itself."""
     for value in names.values():
         if isinstance(value, Primitive):
             if getattr(value.forward, "__globals__", {}).get("__file__") == names["__file__"]:
@@ -88,7 +88,7 @@ def _told_of_nodes(op: str, records: list[dict], own: bool) -> tuple[str, str]:
 
 
 def _told_of_points(name: str, rule: Any) -> tuple[str, str]:
-    """(verdict, line) of an op or class that no backward has come to."""
+    """(verdict, line) of an op or class that no backward has reached."""
     call: Callable = rule if isinstance(rule, Primitive) else rule.apply
     count = rule.arity if isinstance(rule, Primitive) else _inputs_of(rule)
     rng = np.random.default_rng(0)
@@ -114,7 +114,7 @@ def _elsewhere(name: str, rule: Any) -> Iterator[tuple[str, str]]:
 
 
 def _inputs_of(rule: type) -> int:
-    """How many inputs a class's forward takes, behind ctx, that have no default."""
+    """How many inputs without a default a class's forward takes after ctx."""
     parameters = list(inspect.signature(rule.forward).parameters.values())  # type: ignore
     given = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return len(given) - any(p.name == "ctx" for p in given)

@@ -1,7 +1,7 @@
-"""minigrad-gradcheck --variants: Check K34 (a variant equals the reference) of every variant of
+"""minigrad-gradcheck --variants: check K34 (a variant equals the reference) of every variant of
 every op, as a table.
 
-With numba, the variants that mg.accelerate puts in front are compared as well.
+With numba, the variants of mg.accelerate are compared as well.
 """
 
 import warnings
@@ -43,9 +43,8 @@ def parities_of(task: tuple[str, str, int]) -> list[Parity]:
 
 
 def with_variants(names: Iterable[str]) -> list[str]:
-    """The ops that are named, and in place of those made of other ops the ones that they call; a
-    line tells of each that has no variants of its own.
-    """
+    """The named ops. An op made of other ops is replaced by the ops that it calls; a line reports
+    each op without its own variants."""
     found: list[str] = []
     for name in names:
         if _has_variants(name):
@@ -61,7 +60,7 @@ def with_variants(names: Iterable[str]) -> list[str]:
 
 
 def _has_variants(name: str) -> bool:
-    """Also those that mg.accelerate puts in front, where numba is installed."""
+    """Whether an op has variants, including those of mg.accelerate if numba is installed."""
     op = primitive_of(specs[name]) if name in specs else None
     if op is None:
         return False
@@ -74,7 +73,7 @@ def _has_variants(name: str) -> bool:
 
 
 def _called_by(spec: OpSpec) -> list[str]:
-    """The ops that its samples in double precision call, and that their derivatives do."""
+    """The ops that its samples in double precision call, and those that their derivatives call."""
     names: dict[str, None] = {}
     context, rng = Context(), np.random.default_rng(0)
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -93,7 +92,7 @@ def _called_by(spec: OpSpec) -> list[str]:
 
 
 class _Names:
-    """A listener that keeps the names of the ops that are called."""
+    """A listener that collects the names of the called ops."""
 
     def __init__(self, names: dict[str, None]):
         self.names = names
@@ -103,7 +102,7 @@ class _Names:
 
 
 def print_parities(of_ops: Iterable[list[Parity]], seconds: float) -> int:
-    """The table, then each difference; 1 where there is one, else 0."""
+    """Print the table, then each difference; 1 if there is one, else 0."""
     found = [parity for of_op in of_ops for parity in of_op]
     rows = [_HEAD, *[_row(parity) for parity in found]]
     widths = [max(cells(row[i]) for row in rows) for i in range(len(_HEAD))]

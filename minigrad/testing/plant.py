@@ -1,8 +1,8 @@
 """A planted wrong rule: an op made twice, once right and once wrong.
 
-The harness is tested by these. A plant counts as caught when some check fails on the wrong op while
-every check passes on the right one. The right op has the same forward and samples, so the samples
-alone cannot be the cause. No planted op enters the registry.
+Plants test the harness. A plant counts as caught when some check fails on the wrong op while every
+check passes on the right one. The right op has the same forward and samples, so the samples alone
+cannot be the cause. No planted op enters the registry.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ Rules = dict[str, Callable]
 
 @dataclass(frozen=True)
 class Plant:
-    """A wrong op, its right twin, and what is wrong.
+    """A wrong op, its right twin, and a description of the fault.
 
     while_wrong   a context in which the wrong op is checked (for a fault of the engine itself)
     """
@@ -113,17 +113,17 @@ def numbers(rng: np.random.Generator, dtype: Any, shape: Any) -> np.ndarray:
 
 
 def both(x: Any) -> tuple:
-    """Sine and cosine: an op of two results."""
+    """Sine and cosine: an op with two results."""
     return np.sin(x), np.cos(x)
 
 
 def both_dx(g: tuple, x: Any) -> Any:
-    """Its rule; the cotangent of a result that was not used is None."""
+    """Its rule; an unused result has the cotangent None."""
     s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
     return s * np.cos(x) - c * np.sin(x)
 
 
-# -- the sine and the product, of which many plants are made -----------------------------------
+# -- the sine and the product, the base of many plants -----------------------------------
 
 SINE: Rules = {"x": lambda g, x: g * np.cos(x)}
 OFF = 1 + 1e-3

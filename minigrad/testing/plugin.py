@@ -1,6 +1,6 @@
 """The pytest plugin: your own rules under every check, one test item for each (op, check).
 
-In a test file of yours:
+In your test file:
 
     from minigrad.testing import Sample, register_op
 
@@ -31,8 +31,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_configure(config: Any) -> None:
     config.addinivalue_line(
         "markers",
-        "gradcheck(ops, checks, level): which ops and checks a test that uses gradcheck_case "
-        "is made for",
+        "gradcheck(ops, checks, level): the ops and checks for a test that uses gradcheck_case",
     )
 
 
@@ -86,5 +85,5 @@ class GradcheckCase:
 
 @pytest.fixture
 def gradcheck_case(request: Any) -> GradcheckCase:
-    """Call it to make one check of one op: see this module."""
+    """Call it to make one check of one op; see this module."""
     return GradcheckCase(*request.param)

@@ -11,10 +11,10 @@ from ..instrument.table import counted
 from .run import Outcome
 from .snippet import rules_of
 
-# What these find (a wrong value, a write, what does not repeat) others show as something else.
+# These name a cause (a wrong value, a write, a call that does not repeat); others show its effects.
 _CAUSES = ("K1", "K7", "K9", "K13", "K24")
-_AT_SAMPLES = ("K2", "K3")  # a gradient that is wrong here is so at other points as well
-_FOLLOWS = "at a second point"  # of K24: such a gradient is wrong at the sample as well
+_AT_SAMPLES = ("K2", "K3")  # a gradient that is wrong here is also wrong at other points
+_FOLLOWS = "at a second point"  # of K24: such a gradient is also wrong at the sample
 _CELLS = {"pass": "✓", "fail": "✗", "skip": "s", "n/a": "·"}
 
 
@@ -27,7 +27,7 @@ class Report:
     outcomes: list[Outcome] = field(default_factory=list)
     notes: set[tuple[str, str, str]] = field(default_factory=set)
     seconds: float = 0.0
-    cut_off_from: int | None = None  # the ops that an interrupted run should have checked
+    cut_off_from: int | None = None  # how many ops an interrupted run should have checked
 
     @property
     def failed(self) -> list[Outcome]:
@@ -35,7 +35,7 @@ class Report:
 
     @property
     def skips(self) -> Counter[tuple[str, str]]:
-        """(check, reason) -> how many ops: what could apply and was not made."""
+        """(check, reason) -> how many ops: checks that could apply and did not run."""
         counts = Counter((check, reason) for _, check, reason in self.notes)
         counts.update((o.check, o.reason) for o in self.outcomes if o.status == "skip")
         return counts
@@ -59,7 +59,7 @@ class Report:
 
 
 def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """What failed; of each op first the checks that name a cause where others show what follows."""
+    """The failures; for each op, checks that name a cause come before checks that show effects."""
     failed = [outcome for outcome in outcomes if outcome.status == "fail"]
     places = {op: i for i, op in enumerate(dict.fromkeys(outcome.op for outcome in failed))}
     return sorted(failed, key=lambda o: (places[o.op], not _names_a_cause(o)))
@@ -88,7 +88,7 @@ def _number(check: str) -> int:
 
 
 def failure_text(outcome: Outcome) -> str:
-    """One failing check as the terminal and the report tell it."""
+    """One failing check for the terminal and the report."""
     lines = []
     for sample, message, snippet in outcome.failures:
         place = f" on sample {sample!r}" if sample else ""
@@ -101,9 +101,8 @@ def failure_text(outcome: Outcome) -> str:
 
 
 def failures_of_ops(outcomes: Iterable[Outcome]) -> list[str]:
-    """For the terminal, op by op: the failed checks and the place of its rules. Then each failure
-    follows once, with all checks that report it in the same words.
-    """
+    """For the terminal, op by op: the failed checks and the file and line of its rules. Then each
+    failure follows once, with all checks that report it in the same words."""
     texts = []
     by_op: dict[str, list[Outcome]] = {}
     for outcome in failures(outcomes):
@@ -120,13 +119,12 @@ def failures_of_ops(outcomes: Iterable[Outcome]) -> list[str]:
             if others:
                 texts.append(f"  the same in {_names(others)}")
             if causes[-1:] == [kind] and len(alike) > len(causes):
-                texts.append("  what other checks say of this op may follow from it: mend it first")
+                texts.append("  other failures of this op may follow from it: mend it first")
     return texts
 
 
 def _kind_of(outcome: Outcome, of: Sequence[Outcome]) -> Any:
-    """Failures reported once: those in the same words, and a gradient wrong at the samples
-    themselves."""
+    """Failures reported once: those in the same words, and a gradient wrong at the samples."""
     told = outcome.failures[0][1] if outcome.failures else ""
     wrong = [o for o in of if o.failures and _is_wrong_gradient(o)]
     at_samples = any(o.check in _AT_SAMPLES for o in wrong)
@@ -134,7 +132,7 @@ def _kind_of(outcome: Outcome, of: Sequence[Outcome]) -> Any:
 
 
 def _is_wrong_gradient(outcome: Outcome) -> bool:
-    """A wrong gradient that first order shows; K10's is a second derivative."""
+    """A gradient that is wrong at first order; K10's failures concern a second derivative."""
     told = outcome.failures[0][1]
     signs = ("along a random direction", "Jacobian:", "the gradient holds")
     return outcome.check != "K10" and any(sign in told for sign in signs)
@@ -186,6 +184,6 @@ def json_lines(report: Report) -> str:
 
 
 def write(report: Report, path: str) -> None:
-    """Write the report, as JSON lines where the path ends in .json or .jsonl, else Markdown."""
+    """Write the report, as JSON lines if the path ends in .json or .jsonl, else as Markdown."""
     text = json_lines(report) if path.endswith((".json", ".jsonl")) else markdown(report)
     write_whole(path, text)

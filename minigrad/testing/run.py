@@ -1,4 +1,4 @@
-"""Running the checks: which ops there are, each check on each of them, and the results."""
+"""Running the checks: the list of ops, each check on each of them, and the results."""
 
 import traceback
 import warnings
@@ -29,7 +29,7 @@ _NARROW = ("float32", "float16", "bfloat16", "complex64")
 class Outcome:
     """One check of one op.
 
-    status        "pass", "fail", "skip" (could apply, was not made), "n/a" (nothing to compare)
+    status        "pass", "fail", "skip" (could apply, did not run), "n/a" (nothing to compare)
     comparisons   how many were made
     reason        of a skip or n/a
     failures      (sample, message, snippet) of the first failing samples
@@ -50,7 +50,7 @@ def load_samples() -> None:
 
 
 def op_names() -> list[str]:
-    """Every op: registered entries (an alias counts once) and what third parties brought."""
+    """Every op: registered entries (an alias counts once) and ops of third parties."""
     load_samples()
     seen: dict[int, str] = {}
     for entry in registry:
@@ -94,7 +94,7 @@ def check_spec(
 def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True) -> Outcome:
     """One check on one op, on every sample it wants.
 
-    A skipped check is made at the full level all the same, to say of a skip that it can go.
+    At the full level a skipped check runs all the same, to report skips that are no longer needed.
     """
     outcome = Outcome(spec.name, check.id)
     start = perf_counter()
@@ -124,7 +124,7 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
     if check.per != "op":
         try:
             calls = [(case.name, (case,)) for case in cases_of(spec, check, context)]
-        except Exception as error:  # samples of a further dtype cannot be made
+        except Exception as error:  # no samples of a further dtype
             if missing := _missing_package(error):
                 outcome.status, outcome.reason = "skip", missing
                 return
@@ -154,7 +154,7 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
 def _check_declarations(
     spec: OpSpec, check: Check, context: Context, outcome: Outcome, smooth: bool
 ) -> None:
-    """With check K3: whether op and spec are right about which arguments have a gradient."""
+    """With check K3: whether op and spec declare correctly which arguments have a gradient."""
     if check.id != "K3" or outcome.failures:
         return
     try:
@@ -171,9 +171,9 @@ _OPTIONAL = ("scipy", "mpmath", "ml_dtypes", "opt_einsum")
 
 
 def _missing_package(error: BaseException | None) -> str:
-    """Which optional package an op or its reference lacks, told as the reason of a skip.
+    """Which optional package an op or its reference lacks, as the reason of a skip.
 
-    Where the package is there, an ImportError of a rule is a failure like any other.
+    If the package is there, an ImportError of a rule is a failure like any other.
     """
     while error is not None:
         for package in _OPTIONAL if isinstance(error, ImportError) else ():
@@ -187,10 +187,9 @@ _DRAWS = 3  # of a sample, before an inconclusive check counts as a failure
 
 
 def _made(check: Check, *args: Any) -> int:
-    """The comparisons of a check. Where finite differences decide nothing, since a sample or a
-    direction lies near a kink or a singularity by chance, both are drawn again. The seeds are
-    looked at once for all samples: to read them takes longer than many a sample does.
-    """
+    """The comparisons of a check. If finite differences are inconclusive, since a sample or a
+    direction lies near a kink or a singularity by chance, both are drawn again. The seeds are read
+    once for all samples: that takes longer than many a sample."""
     for _ in range(_DRAWS - 1):
         try:
             with shared_kept(seeds=False):
@@ -214,7 +213,7 @@ def _nothing_compared(check: Check, outcome: Outcome) -> None:
 
 
 def cases_of(spec: OpSpec, check: Check, context: Context) -> Iterator[Case]:
-    """The samples on which a check is made."""
+    """The samples for a check."""
     if check.per == "double":
         yield from context.doubles(spec)
         return
@@ -228,7 +227,7 @@ def cases_of(spec: OpSpec, check: Check, context: Context) -> Iterator[Case]:
 def _told(
     spec: OpSpec, context: Context, check: str, sample: str, error: Exception
 ) -> tuple[str, str, str]:
-    """(sample, message, snippet) of a failure; of a crash the message has the place."""
+    """(sample, message, snippet) of a failure; the message of a crash names its line."""
     message = str(error)
     if not isinstance(error, GradcheckError):
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -241,7 +240,7 @@ def _told(
 def run_check(
     op: str, check: str, sample: str | None = None, seed: int = 0, level: str = "fast"
 ) -> Outcome:
-    """Make one check of one op again; raises the error itself, for a debugger to stop at."""
+    """Repeat one check of one op; raises the error itself, for a debugger to stop at."""
     load_samples()
     if op not in specs:
         raise KeyError(f"run_check: the op {op!r} has no samples; import what registers it")

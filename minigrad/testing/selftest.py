@@ -1,6 +1,6 @@
 """A test of the harness itself: every planted wrong rule must be caught, its right twin must pass.
 
-At the full level every rule of every op is mutated as well, and every mutant must be caught.
+At the full level every rule of every op is also mutated, and every mutant must be caught.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def judge(plant: Plant, seed: int = 0, level: str = "fast") -> Verdict:
 
 
 def is_killed(plant: Plant, seed: int = 0, level: str = "fast") -> bool:
-    """`judge(plant, seed, level).killed`, of the wrong op no further than the first failure."""
+    """`judge(plant, seed, level).killed`; the wrong op stops at its first failure."""
     if any(_failures(plant.right, seed, level)):
         return False
     with plant.while_wrong():
@@ -76,7 +76,7 @@ def verdicts(seed: int = 0) -> Iterator[Verdict]:
 
 
 def run_self_test(seed: int = 0, level: str = "fast") -> int:
-    """Print what caught each plant, and the kill rate; 0 where it is 100 %."""
+    """Print what caught each plant, and the kill rate; 0 if it is 100 %."""
     start, killed, judged = perf_counter(), 0, 0
     try:
         for verdict in verdicts(seed):
@@ -97,7 +97,7 @@ def run_self_test(seed: int = 0, level: str = "fast") -> int:
 
 
 def run_mutants(seed: int) -> int:
-    """Print the mutants of the ops' own rules that no check caught; how many they are."""
+    """Print the mutants of the ops' own rules that no check caught; returns their number."""
     start, made, survived = perf_counter(), 0, 0
     try:
         for mutant in mutants(seed=seed):

@@ -1,4 +1,5 @@
-"""What all functions of a program share: modes and seeds, which a check must leave as they are."""
+"""The state that all functions of a program share: modes and seeds. A check must leave it
+unchanged."""
 
 import gc
 import os
@@ -16,11 +17,10 @@ from .errors import GradcheckError
 
 @contextmanager
 def shared_kept(seeds: bool = True) -> Iterator[None]:
-    """A block after which the state shared by the program must be as before. A mode that an op
-    leaves switched would make the checks of every later op fail. A seed that it sets makes random
-    numbers of others repeat. `seeds` says whether seeds count: a user's function may draw, and set
-    the seed to repeat itself.
-    """
+    """A block after which the state shared by the program must be as before. If an op leaves a mode
+    switched, the checks of every later op fail. If it sets a seed, random numbers of others repeat.
+    `seeds` says whether seeds count: a user's function may draw, and set the seed to repeat
+    itself."""
     shared = {**_MODES, **(_SEEDS if seeds else {})}
     before = {name: get() for name, (get, _) in shared.items()}
     try:
@@ -31,8 +31,8 @@ def shared_kept(seeds: bool = True) -> Iterator[None]:
             shared[name][1](before[name])
         if changed:
             raise GradcheckError(
-                f"the function or a rule of it has changed {changed[0]} and left it so; change a "
-                "mode for a `with` block alone, and draw from a Generator that is given"
+                f"the function or its rule has changed {changed[0]} and left it so; change "
+                "modes in a `with` block alone, and draw from a given Generator"
             )
 
 
@@ -54,8 +54,8 @@ def _set_processors(processors: set[int]) -> None:
     os.sched_setaffinity(0, processors)
 
 
-# By name: how to get it and how to set it. Not the environment and the warnings filters, which a
-# package may change that a function imports when it is first called.
+# By name: its getter and its setter. The environment and the warnings filters are left out: a
+# package that a function imports at its first call may change them.
 _Shared = dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]
 _MODES: _Shared = {
     "whether calls are recorded": (is_grad_enabled, set_grad_enabled),

@@ -1,7 +1,7 @@
 """Rules in single precision: a rule right in float64 may still be wrong in float32.
 
-No finite differences are taken there. The gradient in double precision, which they have shown to be
-right, is the measure for the one in single precision, with the tolerance that any right rule needs.
+This takes no finite differences. They have already confirmed the gradient in double precision. It
+is the measure for the one in single precision, within the tolerance that any right rule needs.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,17 @@ from .function import Arrays, Function
 from .numeric import length, normal
 
 _SINGLE = {"f": np.float32, "c": np.complex64}
-_WRONG = 0.05  # of the gradient's length: rounding leaves far less where the value is right
-_RIGHT = 1e-3  # of the value's length: where more is lost, gradients may lose all
-_ZERO = 2e-2  # of all arguments' gradients together, below which one may be rounding alone
-_SECOND = 0.01  # how far the second point lies from the first, as a share of it
+_WRONG = 0.05  # of the gradient's length: where the value is right, rounding is far smaller
+_RIGHT = 1e-3  # of the value's length: with a larger error, gradients may lose all digits
+_ZERO = 2e-2  # of all arguments' gradients together: a smaller one may be rounding alone
+_SECOND = 0.01  # the distance of the second point from the first, as a share of it
 
 
 def check_single_precision(function: Function, rng: np.random.Generator, what: str) -> None:
-    """The gradient at xs rounded to single precision, and beside it: wrong is what is so at both.
+    """The gradient at xs rounded to single precision, and at a point near it: wrong means wrong at
+    both.
 
-    At one point alone a comparison or a sort may have come out otherwise than in double precision.
+    At a single point a comparison or a sort may differ from double precision.
     """
     us = normal(rng, function.xs)
     points = [
@@ -47,7 +48,7 @@ def _first_wrong(function: Function, xs: Arrays, rng: np.random.Generator) -> st
             narrow_vs = [v.astype(y.dtype) for v, y in zip(vs, values, strict=True)]
             found, exact = function.vjp(narrow, narrow_vs), function.vjp(wide, vs)
     except Exception:
-        return ""  # fn is for double precision alone
+        return ""  # fn takes double precision alone
     whole = length(np.array([length(g) for g in exact]))
     terms = length(np.array([length(v * y) for v, y in zip(vs, exact_values, strict=True)]))
     for i, (g, d) in enumerate(zip(found, exact, strict=True)):

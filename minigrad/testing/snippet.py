@@ -12,12 +12,12 @@ from .errors import Entry
 from .function import Function, as_array
 from .spec import specs
 
-_NONE = ("", "__main__")  # modules from which nothing is imported
-_LARGE = 64  # arrays beyond this are named by how to get them, not printed
+_NONE = ("", "__main__")  # modules that a snippet cannot import from
+_LARGE = 64  # larger arrays are made by an expression, not printed
 
 
 def literal(x: Any) -> str:
-    """An expression, of NumPy's names, that gives x again; exact for floats."""
+    """An expression, in NumPy's names, that gives x again; exact for floats."""
     if not isinstance(x, np.ndarray):
         return repr(x)
     if x.size > _LARGE:
@@ -27,7 +27,7 @@ def literal(x: Any) -> str:
 
 
 def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
-    """How to call gradcheck again on the same function at the same inputs."""
+    """Source that repeats gradcheck on the same function at the same inputs."""
     lines = ["import minigrad as mg", "import numpy as np", "from numpy import inf, nan"]
     lines += ["from minigrad.testing import gradcheck", source_of(function.fn)]
     names = [f"x{i}" for i in range(len(function.args))]
@@ -45,7 +45,7 @@ def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
 
 
 def source_of(fn: Any) -> str:
-    """A line (or the lines) that define `fn`: an import, or the source of a local function."""
+    """The line or lines that define `fn`: an import, or the source of a local function."""
     owner = getattr(fn, "__self__", None)
     if isinstance(owner, type):  # the apply of an mg.Function
         whole = _import_of(owner) or _source(owner)
@@ -61,13 +61,13 @@ def source_of(fn: Any) -> str:
 
 
 def _import_of(thing: Any) -> str:
-    """The line that imports a function or class; nothing for what no module has by its name."""
+    """The line that imports a function or class; "" if no module has it by its name."""
     name, module = getattr(thing, "__qualname__", ""), getattr(thing, "__module__", "")
     return f"from {module} import {name}" if name.isidentifier() and module not in _NONE else ""
 
 
 def _source(thing: Any) -> str:
-    """The lines that define a function or class; nothing where they cannot stand alone."""
+    """The lines that define a function or class; "" for a method or a lambda."""
     try:
         source = textwrap.dedent(inspect.getsource(thing)).rstrip()
     except (OSError, TypeError):
@@ -76,7 +76,7 @@ def _source(thing: Any) -> str:
 
 
 def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: str) -> str:
-    """How to make one check of one op again."""
+    """Source that repeats one check of one op."""
     lines = ["from minigrad.testing import run_check"]
     if module and not module.startswith("minigrad.testing."):
         lines.append(f"import {module}  # registers the op")
@@ -88,7 +88,7 @@ def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: 
 
 
 def rules_of(op: str) -> list[str]:
-    """Where the forward of an op and each of its rules are written, one a line."""
+    """The file and line of an op's forward and of each of its rules, one a line."""
     if op not in specs:
         return []
     primitive = primitive_of(specs[op])
@@ -104,6 +104,6 @@ def rules_of(op: str) -> list[str]:
 
 
 def _place(what: str, fn: Any) -> list[str]:
-    """[file and line of a function]; nothing where there is none, as of NumPy's own."""
+    """[file and line of a function]; [] without source, as for NumPy's own."""
     code = getattr(inspect.unwrap(fn), "__code__", None) if callable(fn) else None
     return [] if code is None else [f"{what}: {code.co_filename}:{code.co_firstlineno}"]

@@ -1,7 +1,7 @@
 """The harness's knowledge of an op: samples to check it on, and right answers at hard points.
 
-A spec sits in testing/samples/<family>.py, beside no hot code. `register_op` is also how a third
-party puts its own op under the same checks.
+A spec lives in testing/samples/<family>.py, outside of hot code. Third parties put their own ops
+under the same checks by `register_op`.
 """
 
 import importlib
@@ -48,7 +48,7 @@ class ErrorSample:
 class Point:
     """A hard point: the exact value there, and the exact gradients for a cotangent of ones.
 
-    `kink` says that f is not differentiable but locally Lipschitz there: check K11 (kinks) holds.
+    `kink` declares f not differentiable but locally Lipschitz there: check K11 (kinks) holds.
     """
 
     name: str
@@ -63,28 +63,28 @@ class Point:
 class OpSpec:
     """All that the checks of one op need.
 
-    call        the function under test, on tensors
-    reference   the same on arrays by NumPy or SciPy, or None where nothing else computes it
-    samples     (rng, dtype) -> named samples; O(1) values, away from kinks
-    dtypes      floating and complex dtypes the op takes, as names
-    mp          the function in mpmath, for unary elementwise ops (K16)
-    conditioned     why K16 allows values and derivatives, beside some ULP, what they change by when
-                x moves by one ULP: near its zeros and poles and in its far tails a function
-                magnifies any rounding of x
-    tails       why K32 looks at first derivatives alone: what the second ones are made of
-    tails_but   what K32 leaves out, as part of the name of a sample or of a derivative -> why
-    skips       check id -> the reason why it does not apply
-    nan_alone   why K12 puts in NaN and no other special value: what the reference says at infinity
-                and other ends is another convention, or nothing; a NaN must reach the result
-    nan_hidden  why a NaN may make a result NaN that has no derivative by it, which K12 refuses
-    constants   positions of floating arguments that carry no gradient; for a primitive called
-                without an adapter its own `constants` are known
-    zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
-    differentiable  False: no result has a derivative. None: as the op itself shows
-    module      the module that registered it: importing that is how to get the op again
-    large       samples for K25 and K34, of sizes from which the op takes another form
-    steps       whether the first axis is one of steps, each of which waits for the one before: K34
-                has many rows in each then, and no more steps than the samples
+    call             the function under test, on tensors
+    reference        the same on arrays by NumPy or SciPy, or None if no other code computes it
+    samples          (rng, dtype) -> named samples; O(1) values, away from kinks
+    dtypes           floating and complex dtypes the op takes, as names
+    mp               the function in mpmath, for unary elementwise ops (K16)
+    conditioned      why K16 adds to its tolerance the change when x moves by one ULP. Near its
+                     zeros and poles and in its far tails a function magnifies any rounding of x
+    tails            why K32 skips second derivatives
+    tails_but        what K32 leaves out, as part of the name of a sample or of a derivative -> why
+    skips            check id -> the reason why it does not apply
+    nan_alone        why K12 uses NaN and no other special value. At infinity and other ends the
+                     reference has another convention or none; a NaN must reach the result
+    nan_hidden       why a NaN may make a result NaN that has no derivative by it, which K12
+                     otherwise refuses
+    constants        positions of floating arguments that carry no gradient; a primitive called
+                     without an adapter declares its own `constants`
+    zero_gradient    True, or positions: arguments whose gradient is zero wherever it exists
+    differentiable   False: no result has a derivative. None: as the op itself shows
+    module           the module that registered it: importing it registers the op again
+    large            samples for K25 and K34, of sizes from which the op takes another form
+    steps            whether the first axis is one of steps, each of which waits for the one before.
+                     K34 then uses many rows in each, and no more steps than the samples
     """
 
     name: str
@@ -128,16 +128,18 @@ def register_op(
     points: Iterable[Point] = (),
     **options: Any,
 ) -> OpSpec:
-    """Put an op under every check. `call` is looked up among the registered ops when left out.
+    """Put an op under every check. The default of `call` is the registered op of this name.
 
-    A module that is reloaded, or a notebook's cell, may do so again.
+    A reloaded module, or a notebook's cell, may register the op again.
     """
     from ..engine.registry import op
 
     module = options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     ours = module.startswith(_OURS)
     if not ours:
-        importlib.import_module(f"{_OURS}.samples")  # a name of theirs is then known as taken
+        importlib.import_module(
+            f"{_OURS}.samples"
+        )  # the names of minigrad's ops then count as taken
     if name in specs and (ours or specs[name].module != module):
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     if call is None and name not in op:

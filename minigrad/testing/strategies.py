@@ -21,7 +21,7 @@ _FLOATS = ("float16", "float32", "float64")
 def shapes(
     min_dims: int = 0, max_dims: int = 4, min_side: int = 0, max_side: int = 5
 ) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes, 0-d and empty ones included."""
+    """Shapes, including 0-d and empty ones."""
     sides = st.integers(min_side, max_side)
     return st.lists(sides, min_size=min_dims, max_size=max_dims).map(tuple)
 
@@ -46,7 +46,7 @@ def axes(ndim: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def reduction_axes(draw: st.DrawFn, ndim: int) -> None | int | tuple[int, ...]:
-    """What `axis=` of a reduction may be: None, an axis, or a tuple of different ones."""
+    """Valid values of a reduction's `axis=`: None, an axis, or a tuple of different ones."""
     if ndim == 0:
         return draw(st.sampled_from([None, ()]))
     some = st.sets(st.integers(0, ndim - 1)).map(sorted)
@@ -57,7 +57,7 @@ def reduction_axes(draw: st.DrawFn, ndim: int) -> None | int | tuple[int, ...]:
 def dtypes(
     floating: bool = True, complex: bool = False, integer: bool = False, brain: bool = False
 ) -> st.SearchStrategy[np.dtype]:
-    """Dtypes of the kinds asked for; `brain` adds bfloat16 where ml_dtypes is installed."""
+    """Dtypes of the requested kinds; `brain` adds bfloat16 if ml_dtypes is installed."""
     names: list[Any] = list(_FLOATS) if floating else []
     names += ["complex64", "complex128"] if complex else []
     names += ["bool", "int8", "int32", "int64", "uint8"] if integer else []
