@@ -1,7 +1,8 @@
-"""NumPy's calls on blocks that stay in cache, on all cores; and a recorded program as such calls.
+"""NumPy calls on blocks that stay in cache, on all cores; and a recorded program as such calls.
 
-Each call writes into memory of one block (`out=`), which is used again as soon as its value is no
-longer needed. So a chain of twenty calls touches main memory only for its arguments and results.
+Each call writes into the memory of one block (`out=`), which is used again as soon as its value is
+no longer needed. A chain of twenty calls then touches main memory only for its arguments and
+results.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,11 +18,11 @@ from .dtypes import ufunc_of
 from .passes import operands
 from .trace import NotFusible, Symbol, reached
 
-BLOCK = 1 << 14  # elements; in float32 six buffers of it fit a core's second cache
+BLOCK = 1 << 14  # elements; in float32 six such buffers fit a core's second-level cache
 
 
 class Ref:
-    """A placeholder among the arguments of a call for the value of this name."""
+    """A placeholder for the value of this name among the arguments of a call."""
 
     __slots__ = ("value",)
 
@@ -30,27 +31,27 @@ class Ref:
 
 
 class Calls:
-    """Calls of NumPy's, all of them on one block, then on the next.
+    """NumPy calls, all of them on one block, then on the next.
 
-    calls   (function, its arguments, the value that it makes); an argument is a Ref or a number;
-            a value that is made again is written over
-    inner   the values that nothing but these calls reads: dtype, and whether one number a row
+    calls   (function, its arguments, its result); an argument is a Ref or a number; a result that
+            exists already is overwritten
+    inner   the values that only these calls read: dtype, and whether it is one number for each row
 
-    Each value and number has a slot: for an array seen as rows, for a number, or for memory of one
-    block, which serves several values one after the other.
+    Each value and number has a slot: an array seen as rows, a number, or the memory of one block,
+    which holds several values one after the other.
     """
 
     def __init__(self, calls: Sequence[tuple], inner: Mapping[Hashable, tuple[Any, bool]]):
-        self.slots: list[Any] = []  # numbers as they are, None for what is filled in
-        self.outer: dict[Any, int] = {}  # slot of each value that is not inner
-        self.blocks: dict[int, tuple[Any, bool]] = {}  # form of each slot for a block
-        self.calls: list[tuple[Callable, list[int], int]] = []  # function, slots it reads, slot
+        self.slots: list[Any] = []  # numbers, and None for arrays
+        self.outer: dict[Any, int] = {}  # the slot of each value that is not inner
+        self.blocks: dict[int, tuple[Any, bool]] = {}  # the form of each slot for a block
+        self.calls: list[tuple[Callable, list[int], int]] = []  # (function, slots read, slot)
         reads = [[x.value for x in args if type(x) is Ref] for _, args, _ in calls]
         last = {value: k for k, values in enumerate(reads) for value in values}
-        held: dict[Any, int] = {}  # slot of each inner value that is still to be read
+        held: dict[Any, int] = {}  # the slot of each inner value with later reads
         for k, (function, args, y) in enumerate(calls):
             read = [self._slot(x, held) for x in args]
-            # in place where a call says so, else never: some loops of NumPy then round otherwise
+            # in place only where a call asks for it: some NumPy loops round differently in place
             if y in inner and y not in held:
                 held[y] = self._block(inner[y], set(held.values()))
             self.calls.append((function, read, self._slot(Ref(y), held)))
@@ -70,7 +71,7 @@ class Calls:
         return self.outer[x.value]
 
     def _block(self, form: tuple, taken: set[int]) -> int:
-        """A slot for a block of this form that holds nothing now."""
+        """A free slot for a block of this form."""
         for slot, own in self.blocks.items():
             if own == form and slot not in taken:
                 return slot
@@ -81,8 +82,8 @@ class Calls:
     def run(self, arrays: Mapping, shape: tuple, step: int, idle: list) -> None:
         """Make the calls on `step` rows at a time of arrays seen as `shape`, rows first.
 
-        arrays   what the outer values are: that shape, or length 1 along an axis, or one number
-        idle     memory for blocks of this step and shape, of threads that are not at work
+        arrays   the outer values: of that shape, or of length 1 along an axis, or one number
+        idle     memory for blocks of this step and shape, of threads that do not run now
         """
         slots, (n, *row) = self.slots.copy(), shape
         for value, slot in self.outer.items():
@@ -109,7 +110,7 @@ class Calls:
 
 
 def _wide(dtype: Any) -> np.dtype:
-    """The dtype in which a value is computed: float32 for 16-bit floats."""
+    """The dtype for computing a value: float32 for 16-bit floats."""
     return np.dtype(accumulator(dtype) or dtype)
 
 
@@ -124,7 +125,7 @@ def _where(condition: Any, a: Any, b: Any, out: np.ndarray) -> None:
 
 def _over_row(function: Callable) -> Callable:
     def fold(x: Any, out: np.ndarray) -> None:
-        out[...] = function(x, axis=-1, keepdims=True)  # x may be one row that all rows share
+        out[...] = function(x, axis=-1, keepdims=True)  # x may be one row, shared by all rows
 
     return fold
 
@@ -136,7 +137,7 @@ _FUNCTIONS: dict[str, Callable] = {
 
 
 class Program(Calls):
-    """A recorded program for arrays that are read as `kinds` says (see fuse._block_kind)."""
+    """A recorded program for arrays of these `kinds` (see fuse._block_kind)."""
 
     def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence):
         if None in kinds:
@@ -144,7 +145,7 @@ class Program(Calls):
         self.outputs, self.kinds = outputs, kinds
         needed, calls, inner = reached(outputs), [], {}
         symbols = [s for s in inputs[0].program.symbols if s.number in needed]
-        given: dict[int, Any] = {}  # symbol -> what calls read for it
+        given: dict[int, Any] = {}  # symbol -> the argument of calls for it
         for s in symbols:
             n, wide = s.number, _wide(s.dtype)
             args = [given[x.number] for x in operands(s)]
@@ -156,7 +157,7 @@ class Program(Calls):
             elif s.op not in ("input", "constant", "length"):
                 calls.append((_FUNCTIONS.get(s.op) or ufunc_of(s.op), args, n))
                 inner[n] = wide, s.is_row
-        self.made: list[Any] = []  # the value that each result is
+        self.made: list[Any] = []  # the value of each result
         for i, y in enumerate(outputs):
             if y.number in inner and inner[y.number][0] == y.dtype:
                 self.made.append(y.number)
@@ -188,7 +189,7 @@ class Program(Calls):
 
 
 def _seen(x: np.ndarray, kind: Any, rows: tuple) -> np.ndarray:
-    """An argument as rows; what blocks have in common is widened here."""
+    """An argument as rows; values that all blocks share are widened here."""
     if kind in ("one", "row"):
         return x.reshape(() if kind == "one" else (1, -1)).astype(_wide(x.dtype), copy=False)
     return x.reshape(rows)

@@ -1,8 +1,8 @@
-"""A recorded program as CUDA: what all kernels share, and the elementwise one.
+"""A recorded program as CUDA: the common part of all kernels, and the elementwise kernel.
 
-Each thread takes neighbouring elements with one 16-byte load an input, computes, and stores as
-wide. 16-bit floats are computed in float32 and rounded once, when they are stored.
-cuda_rows.py and cuda_columns.py have the programs with sums in them.
+Each thread reads adjacent elements with one 16-byte load for each input, computes, and stores as
+wide. 16-bit floats are computed in float32 and rounded once, when they are stored. cuda_rows.py and
+cuda_columns.py have the programs with sums.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ _TYPES = {
     "uint64": "unsigned long long",
 }  # fmt: skip
 
-# What an op is in C, for floats; {f} is the suffix "f" of float32's functions.
+# An op in C, for floats; {f} is the suffix "f" of float32's functions.
 _WORDS = OPERATORS | {
     "reciprocal": "1 / {0}",
     "power": "pow{f}({0}, {1})", "float_power": "pow{f}({0}, {1})",
-    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",  # NaN wins, of ±0 the second, as in NumPy
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",  # NaN wins; of ±0 the second, as in NumPy
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
     "clip": "clipped({0}, {1}, {2})",
     "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : ({0} == 0) ? 0 : {0}",  # 0 for −0 too
@@ -35,7 +35,7 @@ _WORDS = OPERATORS | {
     "isinf": "isinf({0})", "isfinite": "isfinite({0})", "signbit": "signbit({0})",
     "where": "{0} ? {1} : {2}",
     "expit": "1 / (1 + exp{f}(-{0}))",
-    "gammaln": "({0} == -INFINITY) ? {0} : lgamma{f}({0})",  # which in C is ∞ there
+    "gammaln": "({0} == -INFINITY) ? {0} : lgamma{f}({0})",  # C's lgamma is ∞ there
 }  # fmt: skip
 _CALLED = {  # NumPy's name: CUDA's
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
@@ -47,7 +47,7 @@ _CALLED = {  # NumPy's name: CUDA's
     "copysign": "copysign", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx",
     "ndtr": "normcdf",
 }  # fmt: skip
-_INTEGER = {  # on integers, in integers: absolute alone is not what the float form says
+_INTEGER = {  # on integers, in integers: only absolute differs from the float form
     "absolute": "({0} < 0) ? -{0} : {0}",
 }
 HEADERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
@@ -74,7 +74,7 @@ template <typename T> __device__ T remainder_of(T a, T b) {  // NumPy's: of b's 
 
 
 def lanes(dtypes: Iterable[Any]) -> int:
-    """How many elements a thread takes: 16 bytes of the widest of these dtypes."""
+    """The number of elements for a thread: 16 bytes of the widest of these dtypes."""
     return max(1, 16 // max(np.dtype(dt).itemsize for dt in dtypes))
 
 
@@ -92,7 +92,7 @@ def computed(dtype: Any) -> str:
 
 
 def expression(s: Symbol) -> str:
-    """The C expression of one step, of the variables of its arguments."""
+    """The C expression of one step, with the variables of its arguments."""
     args = [f"v{x.number}" for x in operands(s)]
     kind = s.args[0].dtype if s.args and isinstance(s.args[0], Symbol) else s.dtype
     f = "" if kind == np.float64 else "f"
@@ -101,7 +101,7 @@ def expression(s: Symbol) -> str:
     if s.op in ("length", "place"):
         return f"({computed(s.dtype)}){s.op}"
     if s.op == "number":
-        return f"({computed(s.dtype)})t.a[{s.args[0]}]"  # of the table: see table_source
+        return f"({computed(s.dtype)})t.a[{s.args[0]}]"  # t: see table_source
     if s.op == "cast":
         nonzero = s.dtype == bool
         return f"{args[0]} != 0" if nonzero else f"({computed(s.dtype)}){args[0]}"
@@ -141,8 +141,8 @@ def elementwise_source(
 ) -> str:
     """The kernel y_k[i] = program(x_0[i], x_1[i] …).
 
-    kinds   how each input is read: "full" as the result; "one": a single element; "part": along
-            neighbouring axes alone, element i / s % n with s the size of the axes behind them
+    kinds   the read of each input: "full": like the result; "one": a single element; "part": only
+            along adjacent axes, element i / s % n, where s is the size of the axes after them
     """
     parts = [i for i, kind in enumerate(kinds) if kind == "part"]
     sizes = "".join(f", long long s{i}_, long long n{i}_" for i in parts)
@@ -161,7 +161,7 @@ extern "C" __global__ void fused({pointers(inputs, outputs)}, long long n{sizes}
 
 def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]) -> str:
     """The elements i … i + W − 1 of n, in C."""
-    lanes_of, one = [], []  # the work on element k of what was loaded, and on one in memory
+    lanes_of, one = [], []  # the work on loaded element k, and on one in memory
     for s in steps(list(outputs)):
         if s.op == "input":
             n = s.number
@@ -184,8 +184,8 @@ def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequen
     made = [(i, stored(y.dtype)) for i, y in enumerate(outputs)]
     load += [f"Lanes<{c}, W> out{i};" for i, c in made]
     store = [f"*(Lanes<{c}, W>*)(y{i} + i) = out{i};" for i, c in made]
-    # The last few elements do without in and out: an index that the compiler does not know would
-    # move those from registers to memory, for all threads.
+    # The last few elements do not use in and out: a loop with an index unknown to the compiler
+    # would move these from registers to memory, for all threads.
     loop, tail = ("\n            ".join(body) for body in (lanes_of, one))
     return f"""if (i + W <= n) {{
         {" ".join(load)}
@@ -203,9 +203,10 @@ def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequen
 
 
 def _rounded(y: Symbol) -> str:
-    """A result as it is stored, to the nearest, ties to even; by way of float32 if it is 16 bits.
+    """The stored form of a result, rounded to the nearest, ties to even; 16 bits go through
+    float32.
 
-    Not from float64: two roundings may end beside the nearest, so that goes there in one.
+    float64 is rounded to 16 bits in one step, since two roundings may miss the nearest number.
     """
     source: Any = y.args[0] if y.op == "cast" else y
     is_narrow = stored(y.dtype) != computed(y.dtype)
@@ -213,11 +214,12 @@ def _rounded(y: Symbol) -> str:
     return f"({stored(y.dtype)})v{value.number}"
 
 
-TABLE_BYTES = 4096  # what a kernel takes of arguments
+TABLE_BYTES = 4096  # most bytes of a kernel's arguments
 
 
 def table_length(arrays: int, numbers: int) -> int:
-    """How many calls, each of this many arrays, fit into one kernel's table with their numbers."""
+    """The number of calls, each of this many arrays, that fit into a kernel's table with
+    numbers."""
     rest = TABLE_BYTES - 8 * max(numbers, 1) - 16
     return max(1, min(64, rest // (8 * arrays + 12)))
 
@@ -232,8 +234,8 @@ def table_source(
 ) -> str:
     """The kernel x_k[i] = program(x_0[i], x_1[i] …), for up to `most` lists of arrays at once.
 
-    written   which input each result is written to (each element by the thread that has read it)
-    numbers   how many floats a[0], a[1] … the program reads
+    written   the input that each result is written to (each element by the thread that has read it)
+    numbers   the number of floats a[0], a[1] … that the program reads
     """
     own = [f"const {stored(x.dtype)}* x{i} = (const {stored(x.dtype)}*)t.at[m][{i}];"
            for i, x in enumerate(inputs)]  # fmt: skip

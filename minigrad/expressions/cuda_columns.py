@@ -1,8 +1,8 @@
 """Sums of a program over all rows: y_k[j] = Σ_r program(x…[r, j]), in a fixed order.
 
-A block takes 32 columns (times the width of a load) and a share of the rows; its eight warps add
-up every eighth of them, and then each other's sums. What the blocks found is added by a second run
-of the same kernel. So a gradient of a bias or of a norm's weight reads its arrays once.
+A block takes 32 columns (times the width of a load) and a share of the rows. Each of its eight
+warps adds up every eighth row, and then the warps' sums are added. A second run of the same kernel
+adds the sums of the blocks. A gradient of a bias or of a norm's weight then reads its arrays once.
 """
 
 from collections.abc import Sequence

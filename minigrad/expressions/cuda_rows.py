@@ -1,11 +1,11 @@
 """A program with sums or maxima of rows as one CUDA kernel.
 
-Threads in groups take a row each: a part of a warp for short rows, a whole block for long ones. The
-row's inputs are loaded once, 16 bytes at a time, and stay in registers for every pass over them:
-softmax reads x once, though it needs its maximum, then its sum, then each element again. What was
-already computed is computed again in the next pass, which costs less than registers to keep it.
+Groups of threads take a row each: a part of a warp for short rows, a whole block for long ones. The
+row's inputs are loaded once, 16 bytes at a time, and stay in registers for all passes over them.
+softmax reads x once, though it needs its maximum, then its sum, then each element again. The next
+pass computes values again, which costs less than keeping them in registers.
 
-Rows too long for the registers of a block are read again in each pass (`looped_source`).
+Each pass reads rows that are too long for the registers of a block again (`looped_source`).
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from .cuda import FOLD, HEADERS, PRELUDE, START, computed, expression, pointers,
 from .passes import Passes, steps
 from .trace import Symbol, of_row
 
-VALUES = 64  # 32-bit registers of a thread for what it has loaded
+VALUES = 64  # 32-bit registers of a thread for loaded values
 THREADS = 256  # in a block, for rows that need fewer
 
 
 class Layout(NamedTuple):
-    """How a row is dealt out: each of `threads` takes `items` pieces of `width` neighbours."""
+    """The distribution of a row: each of `threads` takes `items` pieces of `width` elements."""
 
     width: int
     threads: int
@@ -30,12 +30,12 @@ class Layout(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Rows a block takes."""
+        """The number of rows of a block."""
         return max(1, THREADS // self.threads) if self.threads <= 32 else 1
 
 
 def layout_of(length: int, full: Sequence[Any]) -> Layout | None:
-    """The layout for rows of this length of arrays of these dtypes; None: too long a row."""
+    """The layout for rows of this length and arrays of these dtypes; None: the row is too long."""
     sizes = [np.dtype(dtype).itemsize for dtype in full] or [4]
     width = 16 // max(sizes)
     while length % width:
@@ -54,9 +54,10 @@ def row_source(
 ) -> str:
     """The kernel that runs the program on each row of `length` elements.
 
-    kinds   "full": an element a place; "line": one value a row; "lines": one value for row r at
-            r / s % n; "one": one value in all; "row": the same row of values for all rows; "rows":
-            row r / s % n of an array for row r
+    kinds   "full": an element for each entry; "line": one value for each row; "lines": for row r
+    the
+            value at r / s % n; "one": a single value; "row": one row of values for all rows;
+            "rows": for row r the row r / s % n of an array
     """
     writer = _Writer(inputs, outputs, kinds, layout)
     width, threads, items = layout
@@ -142,7 +143,7 @@ class _Writer(Passes):
         return code
 
     def places(self, words: str) -> str:
-        """A loop over this thread's places of the row; `place` is the place."""
+        """A loop over this thread's positions in the row, named `place`."""
         if self.layout is None:
             return (
                 "for (long long place = lane; place < length; place += blockDim.x) {\n"
@@ -185,11 +186,11 @@ class _Writer(Passes):
         )
 
     def _row_values(self, wanted: Sequence[Symbol]) -> str:
-        """The steps with one value a row that these symbols need."""
+        """The steps with one value for each row that these symbols need."""
         return " ".join([self._step(s) for s in self.row_steps(wanted)])
 
     def _element(self, wanted: Sequence[Symbol]) -> str:
-        """The steps at one place that these symbols need."""
+        """The steps at one position that these symbols need."""
         return " ".join(self._step(s) for s in steps(wanted, self.given))
 
     def _step(self, s: Symbol) -> str:
@@ -208,9 +209,9 @@ class _Writer(Passes):
 
 
 def _folds(phases: Sequence[Symbol], threads: int) -> str:
-    """For each kind of sum a function that folds one value a thread over a row's threads.
+    """For each kind of sum a function that folds one value of each thread over a row's threads.
 
-    The order is fixed, so results repeat bit for bit.
+    The order is fixed: results repeat bit for bit.
     """
     return "".join(
         _over_row(f, t, threads) for f, t in sorted({(p.op, computed(p.dtype)) for p in phases})

@@ -1,4 +1,4 @@
-"""The dtypes that NumPy computes in, for steps that are recorded and not run."""
+"""The dtypes of NumPy's computations, for steps that are recorded and not run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ COMPARISONS = {
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf",
     "isfinite", "logical_and", "logical_or", "logical_not", "logical_xor", "signbit",
 }  # fmt: skip
-_OF_FLOATS = {"isnan", "isinf", "isfinite", "signbit"}  # kernels know them of floats alone
+_OF_FLOATS = {"isnan", "isinf", "isfinite", "signbit"}  # kernels have them only for floats
 _EXACT = {"add", "subtract", "multiply", "negative", "positive", "absolute", "sign", "maximum",
           "minimum", "square"}  # fmt: skip
 
@@ -22,8 +22,8 @@ def common_dtype(dtypes: Sequence[Any]) -> np.dtype:
 
 
 def dtype_of_number(x: Any, common: Any) -> np.dtype | None:
-    """The dtype in which NumPy takes a number beside arrays of a dtype; None: it does not fit."""
-    # of NumPy's own scalars none is weak, also not float64, which is a float of Python's
+    """NumPy's dtype of a number in an op with arrays of a dtype; None: the number does not fit."""
+    # no NumPy scalar is weak, not even float64, which is a subclass of Python's float
     is_weak = is_floating(common) or isinstance(x, bool)
     is_weak |= isinstance(x, int) and common.kind in "iu"
     kind = common if is_weak and not isinstance(x, np.generic) else np.result_type(common, type(x))
@@ -32,9 +32,9 @@ def dtype_of_number(x: Any, common: Any) -> np.dtype | None:
 
 
 def dtype_of_step(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
-    """The dtype in which NumPy computes a function of arrays of these dtypes.
+    """NumPy's dtype for computing a function of arrays of these dtypes.
 
-    None where kernels would not compute the same.
+    None where kernels would compute different numbers.
     """
     common = common_dtype(dtypes)
     if common.kind == "c":
@@ -42,19 +42,19 @@ def dtype_of_step(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
     if common.kind in "biu":
         return _dtype_of_whole_numbers(name, dtypes)
     if name in COMPARISONS and all(dtype.kind in "biu" for dtype in dtypes):
-        return None  # int64 beside uint64: in float64 some that differ are equal
+        return None  # int64 with uint64: different numbers may be equal in float64
     if name == "float_power":
         return np.result_type(common, np.float64)
-    if common == np.float16 and not hasattr(np, name):  # SciPy's have none of half precision
+    if common == np.float16 and not hasattr(np, name):  # SciPy's functions have no half precision
         function = ufunc_of(name)
         return function.resolve_dtypes((*[common] * function.nin, None))[-1]
     return common
 
 
 def _dtype_of_whole_numbers(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
-    """The dtype in which a function of integers or truth values is computed.
+    """The dtype for computing a function of integers or truth values.
 
-    None where that is one of integers, in which kernels would not compute the same.
+    None for a function of integers that kernels would compute differently.
     """
     if name in _OF_FLOATS or name == "float_power":
         return np.dtype(np.float64)
@@ -66,7 +66,7 @@ def _dtype_of_whole_numbers(name: str, dtypes: Sequence[Any]) -> np.dtype | None
 
 
 def ufunc_of(name: str) -> Any:
-    """The ufunc of this name, of NumPy or of SciPy's special functions."""
+    """The ufunc of this name, NumPy's or one of SciPy's special functions."""
     if hasattr(np, name):
         return getattr(np, name)
     import scipy.special

@@ -1,11 +1,12 @@
-"""A recorded program (trace.py) as the Python source of one loop, for numba: cuda.py's twin.
+"""A recorded program (trace.py) as the Python source of one loop for numba, as cuda.py does for
+GPUs.
 
     for i0 in range(n0):                # the axes that arrays do not share, outermost first
-        x = x0[i0]; w = x1[0] …         # rows of the arrays; values that a row has one of
+        x = x0[i0]; w = x1[0] …         # rows of the arrays; values with one entry for each row
         for j in range(n1): …           # a pass for each step of sums and maxima, then the results
 
-A row stays in the first cache for all its passes. What costs more to compute again than to read (an
-exponential, a division) is kept in a buffer of one row.
+A row stays in the first-level cache for all its passes. A value that costs more to compute again
+than to read (an exponential, a division) is kept in a buffer of one row.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from .passes import OPERATORS, Passes, operands, steps
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol, of_row
 
-# What an op is in Python, for floats and truth values; names are those of `known`.
+# An op in Python, for floats and truth values; `known` of compiled/launch.py has the names.
 _WORDS = OPERATORS | {
     "reciprocal": "{t}(1) / {0}", "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
     "sign": "sign({0}, {t}(1))", "clip": "clipped({0}, {1}, {2})",
@@ -26,7 +27,7 @@ _WORDS = OPERATORS | {
     "absolute": "abs({0})", "fabs": "abs({0})", "sqrt": "np.sqrt({0})", "floor": "np.floor({0})",
     "ceil": "np.ceil({0})", "rint": "np.rint({0})", "trunc": "np.trunc({0})",
 }  # fmt: skip
-# written out in compiled/functions.py
+# defined in compiled/functions.py
 CALLED = set("exp expm1 log log1p tanh expit ndtr density erf erfc".split())
 _DEAR = CALLED | {"divide", "sqrt", "reciprocal"}
 _OF_NUMBERS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "where"}
@@ -37,7 +38,7 @@ _FOLD = {"sum": "plus", "max": "largest", "min": "smallest"}
 
 
 class Layout(NamedTuple):
-    """How a program's arrays lie: along how many axes it loops, and which of them each array has.
+    """The axes of a program's arrays: the number of loops, and the axes that each array has.
 
     of_rows   whether the last axis is the row of sums and maxima
     """
@@ -48,7 +49,7 @@ class Layout(NamedTuple):
 
 
 def type_of(dtype: Any) -> str:
-    """The name of a dtype that loops compute with."""
+    """The name of a dtype that loops support."""
     name = np.dtype(dtype).name
     if name not in TYPES:
         raise NotFusible(f"{name} in a loop")
@@ -102,7 +103,8 @@ class _Writer(Passes):
         self.lines += ["    " * self.indent + word for word in words]
 
     def row_values(self, wanted: Sequence[Symbol]) -> None:
-        """Compute what these need that a row has one of, from what is there."""
+        """Compute the values of these with one entry for each row, as far as their arguments are
+        known."""
         for s in self.row_steps(wanted):
             self.say(f"v{s.number} = {self.value(s)}")
 
@@ -121,7 +123,7 @@ class _Writer(Passes):
     # -- passes ------------------------------------------------------------------------------------
 
     def groups(self) -> list[list[Symbol]]:
-        """The sums and maxima in the order of passes: what one pass finds needs no other of it."""
+        """The sums and maxima in the order of passes: those of one pass do not need each other."""
         depth: dict[int, int] = {}
         for s in self.symbols:
             below = max([depth[x.number] for x in operands(s)], default=0)
@@ -132,7 +134,7 @@ class _Writer(Passes):
         return [found[k] for k in sorted(found)]
 
     def kept(self, passes: list[list[Symbol]]) -> dict[int, int]:
-        """Dear values that several passes need: number -> the pass that computes it."""
+        """Expensive values that several passes need: number -> the pass that computes it."""
         first: dict[int, int] = {}
         again: dict[int, int] = {}
         for k, wanted in enumerate(passes):
@@ -142,7 +144,7 @@ class _Writer(Passes):
         return again
 
     def element_pass(self, k: int, wanted: Sequence[Symbol], buffers: dict[int, int]) -> None:
-        """The steps at place j; what later passes need goes into its buffer."""
+        """The steps at position j; values for later passes go into their buffers."""
         there = {n for n, at in buffers.items() if at < k}
         for s in steps(wanted, self.given | there):
             self.say(f"v{s.number} = {self.value(s)}")
@@ -156,7 +158,7 @@ class _Writer(Passes):
         self.say(*[f"v{n} = b{n}[j]" for n in sorted(there & needs)])
 
     def read_rows(self) -> None:
-        """A name for the row at hand of each array that has rows of its own."""
+        """A name for the current row of each array that has rows."""
         for x in self.used:
             *lead, inner = self.layout.has[x.number]
             if inner:
@@ -215,7 +217,7 @@ class _Writer(Passes):
 
 
 def row_source(inputs: Sequence[Symbol], outputs: Sequence[Symbol], layout: Layout) -> str:
-    """The function fused(sizes of the axes, arrays that are read, arrays that are written)."""
+    """The function fused(sizes of the axes, arrays to read, arrays to write)."""
     return _Writer(inputs, outputs, layout).source()
 
 
@@ -224,7 +226,7 @@ def column_source(
 ) -> str:
     """The function that adds a program's values to sums down columns: y_k[j] += Σ_r value[r, j].
 
-    has   for each array whether it has rows and whether it has columns
+    has   for each array, whether it has rows and whether it has columns
     """
     writer = _Writer(inputs, outputs, Layout(2, tuple(has), False))
     if writer.phases or any(s.op in ("length", "place") for s in writer.symbols):

@@ -1,10 +1,10 @@
-"""What kernels and loops have in common: operators, needed steps, passes over a row."""
+"""The common part of kernels and loops: operators, needed steps, passes over a row."""
 
 from collections.abc import Iterator, Sequence
 
 from .trace import ROW_FUNCTIONS, Symbol, reached
 
-OPERATORS = {  # written alike in C and in Python
+OPERATORS = {  # the same in C and in Python
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}",
     "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
@@ -19,7 +19,7 @@ def operands(s: Symbol) -> list[Symbol]:
 
 
 def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbol]:
-    """What must be computed for these symbols, in order, apart from those given already."""
+    """The steps to compute for these symbols, in order, without the given ones."""
     given, needed = given or set(), set()
     stack = list(wanted)
     while stack:
@@ -35,11 +35,11 @@ def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbo
 class Passes:
     """The passes of a program over its row: one for each sum or maximum, one for the results.
 
-    lines    for each input whether it has one value a row
+    lines    for each input, whether it has one value for each row
 
     used     the inputs that the results depend on; phases: the sums and maxima
-    of_row   the numbers of the symbols with one value a row, which are computed outside the loops
-    given    those of the values a row that are computed already
+    of_row   the numbers of the symbols with one value for each row, computed outside the loops
+    given    the numbers of those that are computed already
     """
 
     def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], lines: Sequence[bool]):
@@ -55,7 +55,7 @@ class Passes:
                 self.of_row.add(s.number)
 
     def row_steps(self, wanted: Sequence[Symbol]) -> Iterator[Symbol]:
-        """The steps with one value a row that these symbols need; they are then given."""
+        """The steps with one value for each row that these symbols need; they are then given."""
         for s in steps(wanted, self.given):
             ready = self.given.issuperset([x.number for x in operands(s)])
             if s.op not in ROW_FUNCTIONS and s.number in self.of_row and ready:

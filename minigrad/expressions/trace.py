@@ -1,9 +1,9 @@
-"""Symbols: a function of arrays is run once on them, and what it does to one element is recorded.
+"""Symbols: a function of arrays runs once on them, and they record its work on one element.
 
-A `Symbol` stands for an array. NumPy's functions on it (`np.exp(x)`, `x * y`, `np.where(m, x, 0)`)
+A `Symbol` represents an array. NumPy's functions on it (`np.exp(x)`, `x * y`, `np.where(m, x, 0)`)
 give further symbols: the program of one element. Sums, maxima and means along the last axis with
-keepdims are recorded as well: values of a row. Whatever else is asked of a symbol (a shape, a
-branch on a value, an index) raises `NotFusible`, and the function is then run unfused.
+keepdims are recorded as well: values of a row. Any other operation on a symbol (a branch on a
+value, an index) raises `NotFusible`, and the function runs unfused.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class NotFusible(Exception):
 
 
 class InFull(NotFusible):
-    """It can, where arrays whose elements are all one lie in memory in full length."""
+    """It can if arrays with a single repeated element are in memory in full length."""
 
 
 ROW_FUNCTIONS = {"sum", "max", "min"}
@@ -36,14 +36,14 @@ KNOWN = COMPARISONS | set(
     "minimum fmax fmin copysign heaviside remainder erf erfc erfinv erfcx expit gammaln".split()
 )
 _NAMES = {"true_divide": "divide", "abs": "absolute"}
-_NUMBERS = (bool, int, float, np.generic)  # bfloat16's scalars are of no class of NumPy's
+_NUMBERS = (bool, int, float, np.generic)  # bfloat16's scalars have no NumPy class
 
 
 class Program:
-    """What was recorded: symbols in the order they were made, no value computed twice.
+    """A recorded program: symbols in the order of their creation, no value computed twice.
 
-    shape    that of the kernel, which symbols show as theirs; it stands for any other
-    is_real  whether it is that of a call, and symbols show the shapes that arrays have there
+    shape    of the kernel, which symbols show as theirs; it represents any shape
+    is_real  whether it is the shape of a call, and symbols show the shapes of arrays in that call
     """
 
     def __init__(self, shape: tuple = (2, 3), is_real: bool = False) -> None:
@@ -52,7 +52,8 @@ class Program:
         self._known: dict[tuple, Symbol] = {}
 
     def shape_of(self, op: str, args: tuple, is_row: bool) -> tuple:
-        """The shape that a symbol shows. Numbers are no smaller than they are in a real call."""
+        """The shape that a symbol shows. A number never shows a smaller shape than in a real
+        call."""
         if not self.is_real:
             return (*self.shape[:-1], 1) if is_row else self.shape
         if op in ROW_FUNCTIONS:
@@ -61,11 +62,11 @@ class Program:
         return self.shape if op == "place" else shape
 
     def steps(self) -> list[tuple]:
-        """What is computed, to be compared with another program."""
+        """The computed steps, for comparison with another program."""
         return [*self._known]
 
     def symbol(self, op: str, args: tuple, dtype: Any, is_row: bool) -> "Symbol":
-        """The symbol of this step; the earlier one where the same step was recorded before."""
+        """The symbol of this step; the earlier one if the same step was recorded before."""
         key = (
             op,
             *[x.number if isinstance(x, Symbol) else (type(x), repr(x)) for x in args],
@@ -78,10 +79,10 @@ class Program:
 
 
 class Symbol:
-    """One value of the program, and the step that makes it.
+    """One value of the program, and the step that computes it.
 
     op   "input"; a ufunc's name, "where" or "cast"; "sum", "max" or "min" of a row; "constant",
-         "length" (of a row) and "place" (in it)
+         "length" (of a row) and "place" (the position in it)
     """
 
     __slots__ = ("args", "dtype", "is_row", "number", "op", "program", "shape")
@@ -171,7 +172,7 @@ class Symbol:
         return _row("min", self, axis, keepdims)
 
 
-Variants.symbol = Symbol  # an op's own form is what is recorded
+Variants.symbol = Symbol  # symbols record an op's own form
 
 
 def _binary(name: str) -> tuple[Callable, Callable]:
@@ -205,7 +206,7 @@ def _symbol(program: Program, x: Any) -> Symbol:
         return x
     if isinstance(x, _NUMBERS):
         return _constant(program, x, np.result_type(type(x)))
-    raise NotFusible(f"a {type(x).__name__} beside symbols")
+    raise NotFusible(f"a {type(x).__name__} together with symbols")
 
 
 def _constant(program: Program, x: Any, dtype: Any) -> Symbol:
@@ -213,17 +214,17 @@ def _constant(program: Program, x: Any, dtype: Any) -> Symbol:
 
 
 def place(x: Symbol) -> Symbol:
-    """Where in its row an element stands: 0, 1, 2 … along the last axis."""
+    """The position of an element in its row: 0, 1, 2 … along the last axis."""
     return x.program.symbol("place", (), np.dtype(np.int64), False)
 
 
 def row_length(program: Program, dtype: Any) -> Symbol:
-    """How many elements a row has, known when the kernel runs."""
+    """The number of elements of a row, known when the kernel runs."""
     return program.symbol("length", (), np.dtype(dtype), True)
 
 
 def _step(program: Program, name: str, args: tuple) -> Symbol:
-    """The symbol of one ufunc's result, in the dtype that NumPy gives it (scalars are weak)."""
+    """The symbol of a ufunc's result, in NumPy's dtype (scalars are weak)."""
     dtypes = [x.dtype for x in args if isinstance(x, Symbol)]
     common = common_dtype(dtypes)
     symbols = [x if isinstance(x, Symbol) else _number(program, x, common) for x in args]
@@ -231,7 +232,7 @@ def _step(program: Program, name: str, args: tuple) -> Symbol:
     if working is None:
         raise NotFusible(f"{name} of {', '.join([str(s.dtype) for s in symbols])}")
     if name in _EXTREMA and working == np.float16:
-        symbols.reverse()  # of ±0 NumPy's function of half precision takes the first
+        symbols.reverse()  # of ±0 NumPy's half-precision function takes the first
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
         symbols = [s if s.dtype == bool else _step(program, "not_equal", (s, 0)) for s in symbols]
     else:
@@ -241,10 +242,10 @@ def _step(program: Program, name: str, args: tuple) -> Symbol:
 
 
 def _number(program: Program, x: Any, common: np.dtype) -> Symbol:
-    """A number beside arrays of a dtype, in the dtype that NumPy takes it in."""
+    """A number in an op with arrays of a dtype, in NumPy's dtype for it."""
     dtype = dtype_of_number(x, common) if isinstance(x, _NUMBERS) else None
     if dtype is None:
-        raise NotFusible(f"{x!r:.40} beside symbols of {common}")
+        raise NotFusible(f"{x!r:.40} together with symbols of {common}")
     return _constant(program, x, dtype)
 
 
@@ -267,9 +268,9 @@ def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> 
     if x.program.is_real and (not x.shape or x.shape[-1] != x.program.shape[-1]):
         raise NotFusible(f"{name} of rows that are shorter than the kernel's")
     if dtype is None and name == "sum" and x.dtype.kind in "biu":
-        dtype = np.empty(0, x.dtype).sum().dtype  # NumPy adds small integers in large ones
+        dtype = np.empty(0, x.dtype).sum().dtype  # NumPy adds small integers as large ones
     x = x if dtype is None else _cast(x, dtype)
-    if x.is_row:  # the same value at every place
+    if x.is_row:  # the same value at every position
         return (
             _step(x.program, "multiply", (x, row_length(x.program, x.dtype)))
             if name == "sum"
@@ -312,7 +313,7 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, **named: Any) -> Any:
     program = next(v for v in (x, low, high) if isinstance(v, Symbol)).program
     numbers = all(isinstance(v, _NUMBERS) and v == v for v in (low, high))
     if numbers and isinstance(x, Symbol) and is_floating(x.dtype):
-        return _step(program, "clip", (x, low, high))  # where a zero keeps its sign
+        return _step(program, "clip", (x, low, high))  # keeps the sign of a zero
     y = x if low is None else _step(program, "maximum", (x, low))
     return y if high is None else _step(program, "minimum", (y, high))
 
@@ -342,7 +343,7 @@ _FUNCTIONS: dict[Callable, Callable] = {
 
 
 def reached(outputs: Sequence[Symbol]) -> set[int]:
-    """The numbers of all symbols that these depend on, and their own."""
+    """The numbers of these symbols, and of all that they depend on."""
     found: set[int] = set()
     stack = list(outputs)
     while stack:
@@ -356,9 +357,9 @@ def reached(outputs: Sequence[Symbol]) -> set[int]:
 def trace(
     fn: Callable, dtypes: Sequence[Any], of_rows: Sequence[bool] = ()
 ) -> tuple[list[Symbol], list]:
-    """(inputs, outputs) of fn run on symbols of these dtypes; raises NotFusible where it cannot be.
+    """(inputs, outputs) of fn run on symbols of these dtypes; NotFusible if that is impossible.
 
-    of_rows: which inputs have one value a row (none, if left out).
+    of_rows: which inputs have one value for each row (default: none)
 
     An output that is None (no gradient) stays None; a number becomes a constant.
     """
@@ -372,18 +373,18 @@ def trace(
 
 
 def of_row(y: Symbol) -> bool:
-    """Whether a result has one value a row; a constant fills its array."""
+    """Whether a result has one value for each row; a constant fills its array."""
     return y.is_row and y.op != "constant"
 
 
 class Recording:
-    """A function recorded for arrays of these dtypes: what a kernel or a loop is made of.
+    """A function recorded for arrays of these dtypes: the base of a kernel or a loop.
 
-    lines    which arrays have one value a row, if it is a program of rows
+    lines    which arrays have one value for each row, if it is a program of rows
     passing  which arrays may be results themselves, without a copy
     by_rows  whether it is a program of rows in any case
 
-    found    for each result its symbol, or None; outputs: those of them that must be computed
+    found    for each result its symbol, or None; outputs: the symbols to compute
     """
 
     def __init__(
@@ -405,11 +406,11 @@ class Recording:
         self.outputs: list[Symbol] = [y for y in given if y.number not in self._passed]
 
     def is_line(self, y: Symbol) -> bool:
-        """Whether a result's array has one value a row."""
+        """Whether a result's array has one value for each row."""
         return self.by_rows and of_row(y)
 
     def made(self, shape: tuple) -> list:
-        """What a Launch makes (fusion/launch.py), for arrays of this common shape."""
+        """The results of a Launch (fusion/launch.py), for arrays of this common shape."""
         line = (*shape[:-1], 1)
         return [
             None if y is None else y.number if y.number in self._passed
@@ -421,10 +422,10 @@ class Recording:
 def require_lines_of(
     fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple], length: int, found: Sequence[Any]
 ) -> None:
-    """InFull where a result in `found` has one value a row only for how an array lies in memory.
+    """InFull if a result in `found` has one value for each row only because of an array's layout.
 
-    An array whose elements are all one is read as one number, and so is what is made of it alone;
-    but softmax of it is as long as it is.
+    An array with a single repeated element is read as one number, and so are values computed from
+    it alone. But its softmax has the length of the array.
     """
     _, ys = trace(fn, dtypes, [(shape or (1,))[-1] != length for shape in shapes])
     if [y is not None and y.is_row for y in ys] != [y is not None and y.is_row for y in found]:
@@ -432,11 +433,14 @@ def require_lines_of(
 
 
 def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> bool:
-    """Whether what `trace` records is what fn does to arrays of these shapes.
+    """Whether the program from `trace` is valid for arrays of these shapes.
 
-    It is not where fn reads a shape, gives several results or none, or gives a result or takes a
-    sum of less than the arguments' common shape: then symbols that show the real shapes give
-    another program, or none. Nor is it where the arguments have no common shape.
+    It is not if fn
+      - reads a shape,
+      - returns several results or none,
+      - returns a result, or takes a sum, of less than the arguments' common shape.
+    Symbols that show the real shapes then give another program, or none. Arguments without a common
+    shape have no program, either.
     """
     try:
         common = np.broadcast_shapes(*shapes)
@@ -460,7 +464,7 @@ def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
         ys = on_symbols(fn, *inputs)
     except NotFusible:
         raise
-    except Exception as error:  # what the function needs of real arrays, symbols may not have
+    except Exception as error:  # symbols may lack a feature of arrays that fn uses
         raise NotFusible(f"{type(error).__name__}: {error}") from error
     ys = list(ys) if isinstance(ys, tuple | list) else [ys]
     return [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]
@@ -468,7 +472,7 @@ def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
 
 def on_symbols(fn: Callable, *args: Any) -> Any:
     """fn(*args), whose ops compute nothing (fusion records them): no listener, tape, Saver or
-    anomaly mode is told of symbols, which are no arrays.
+    anomaly mode hears of symbols, which are not arrays.
     """
     own = modes.state.__dict__
     inside = {"muted": True, "tapes": (), "saving": (), "anomaly": None}
