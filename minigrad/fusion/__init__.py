@@ -1,6 +1,6 @@
 """Elementwise code in one pass: the same rules, run once on symbols, then without temporaries.
 
-Symbols, and what is written of them, are in expressions/.
+expressions/ has the symbols, and the sources written from them.
 
 writes.py    code that writes into arrays (an optimizer's step) as one kernel
 launch.py    compiled kernels, kept and run

@@ -28,30 +28,31 @@ from . import launch
 from .outside import Outside, Unknown
 
 programs = Cache("fused programs", max_entries=512)
-_VERSIONS = 8  # programs of one function, for other values of what it reads from outside
+_VERSIONS = 8  # programs of one function, for different values read from outside
 _NUMBERS = (bool, int, float, complex)
 
 
 def fuse(fn: Callable) -> Callable:
-    """fn, a function of arrays made of elementwise ops (and sums along the last axis), as one op.
+    """fn, a function of arrays composed of elementwise ops (and sums along the last axis), as one
+    op.
 
         @mg.fuse
         def swish_tanh(x, y):
             return x * mg.sigmoid(x) + mg.tanh(y)
 
     Forward and gradient then run without temporaries. On a GPU each is one kernel; on the host they
-    run on all cores, in blocks that stay in cache. Results are those of fn to rounding (16-bit
+    run on all cores, in blocks that stay in cache. Results agree with fn's to rounding (16-bit
     floats are rounded once, at the end). Arguments broadcast; each is a tensor, an array or a
-    number. Inside func transforms, and where fn cannot be fused, fn runs as it stands. It cannot be
-    fused with an index, a branch on a value, a look at a shape, a reduction over another axis,
-    several results, or an argument by keyword. Nor can it if the result's shape is not the
+    number. Inside func transforms, and where fn cannot be fused, fn runs unfused. It cannot be
+    fused with an index, a branch on a value, a look at a shape, or a reduction over another axis.
+    Nor can it be with several results, an argument by keyword, or a result whose shape is not the
     arguments' broadcast shape.
 
     Each call compares the numbers, strings and functions that fn reads from its closure and from
     global names, also in tuples, lists and dicts. If they differ, another program is made.
     Attributes of other objects are not compared. A program keeps their values from its recording at
     the first call, and its gradient those from the first backward. Give them as arguments. After
-    eight changes fn runs as it stands.
+    eight changes fn runs unfused.
     """
     if not callable(fn):
         raise TypeError(f"fuse takes a function of arrays, got {describe(fn)}")
@@ -74,7 +75,7 @@ def _unfit(x: Any) -> bool:
 
 
 def _version(fn: Callable, outside: Outside, versions: dict) -> "_Fused | None":
-    """The fused function for what fn reads from outside now; None where it changes too often."""
+    """The fused function for fn's present reads from outside; None where these change too often."""
     try:
         values = outside.values()
     except Unknown:
@@ -97,7 +98,7 @@ class _Fused:
         self._primitives: dict[int, Primitive] = {}
 
     def takes(self, values: tuple) -> bool:
-        """Whether a program of one element or row is all that fn does to such values."""
+        """Whether a program of one element or row represents fn on such values."""
         values = tuple([raw(x) for x in values])
         kinds = [(x.shape, x.dtype) if hasattr(x, "dtype") else type(x) for x in values]
 
@@ -161,7 +162,7 @@ class _Fused:
         return _Pullback(pulled, f"{self.name}_gradient", outputs)
 
     def _forward(self, *arrays: Any) -> Any:
-        """One kernel or one pass of blocks; fn itself where it cannot be fused."""
+        """One kernel or one pass over blocks; fn itself where it cannot be fused."""
         ys = self._run(arrays)
         if ys is None:
             ys = self.fn(*arrays)

@@ -1,4 +1,4 @@
-"""Fused kernels: made when a function first meets arrays of some dtypes and layout, and kept."""
+"""Fused kernels: made at a function's first call for some dtypes and layouts, and kept."""
 
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
@@ -11,13 +11,13 @@ from ..backends.device import array_module, is_contiguous
 from ..expressions import cuda, cuda_columns, cuda_rows
 from ..expressions.trace import InFull, NotFusible, Recording, require_lines_of, trace
 
-# compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
+# compiled/launch.py while mg.accelerate is on: `run` and the others for NumPy arrays
 host: Any = None
 kernels = Cache("fused kernels", max_entries=1024)
 launches = Cache("launches of fused kernels", max_entries=8192)
 watching: list | None = None  # (fn, arrays, results) of each kernel or loop, while this is a list
 _OPTIONS = ("--std=c++17",)
-_SHORT = 1 << 31  # elements that 32-bit indices count
+_SHORT = 1 << 31  # elements that 32-bit indices can count
 
 
 def compiled(xp: Any, source: str) -> Any:
@@ -29,14 +29,14 @@ def compiled(xp: Any, source: str) -> Any:
 def whole_numbers(xp: Any, values: Sequence[int]) -> tuple:
     """Sizes as arguments of a kernel (long long), ready to be passed at every launch.
 
-    Of a Python int CuPy makes a scalar of NumPy's each time, and asks that for its address.
+    From a Python int CuPy makes a NumPy scalar each time, and looks up its address.
     """
     ready = getattr(getattr(xp.cuda, "function", None), "CIntptr", int)
     return tuple([ready(n) for n in values])
 
 
 def shaped(y: Any, shape: tuple) -> Any:
-    """The array y, to which nothing else refers, in another shape: the owner of its memory, no
+    """The array y, which has no other reference, in another shape: it owns its memory, it is no
     view.
 
     A gradient that is a view would be copied before a user sees it.
@@ -52,12 +52,12 @@ def shaped(y: Any, shape: tuple) -> Any:
 class Launch:
     """Work on arrays of given shapes: called with them it returns its results.
 
-    made    for each result its shape and dtype, the place of the argument that it is, or None
+    made    for each result its shape and dtype, or the number of the argument that it is, or None
     """
 
     def __init__(self, xp: Any, made: list):
         self.made = made
-        self.empty = np.empty if xp is np else xp.ndarray  # which cupy.empty calls
+        self.empty = np.empty if xp is np else xp.ndarray  # cupy.empty calls it
         self.places = [i for i, form in enumerate(made) if type(form) is tuple]
 
     def __call__(self, arrays: Sequence[Any]) -> list:
@@ -90,7 +90,7 @@ class Kernel(Recording):
     """A function recorded for arrays of these dtypes, as a kernel.
 
     kinds    how an elementwise kernel reads the arrays (cuda.elementwise_source); None: it cannot
-    in_rows  how a kernel of rows does (cuda_rows.row_source), if that is something else
+    in_rows  how a kernel of rows reads them (cuda_rows.row_source), if in another way
     may_pass whether a result that is an argument may be that array itself
     """
 
@@ -113,13 +113,13 @@ class Kernel(Recording):
             raise NotFusible("an array that is broadcast over axes between its own")
 
     def whole(self) -> list:
-        """The dtypes of what is read and written at every place."""
+        """The dtypes of the arrays that are read or written at every position."""
         pairs = zip(self.inputs, self.kinds, strict=True)
         ys = [y.dtype for y in self.outputs if not self.is_line(y)]
         return [x.dtype for x, kind in pairs if kind == "full"] + ys
 
     def layout(self, length: int) -> cuda_rows.Layout | None:
-        """How rows of this length are dealt out; None: too long for registers."""
+        """The distribution of rows of this length; None: too long for registers."""
         return cuda_rows.layout_of(length, self.whole())
 
     def source(self, length: int = 0, index: str = "long long") -> str:
@@ -156,7 +156,7 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
     """fn's results on arrays of one device by one kernel; None where it cannot be one.
 
     key       names fn and everything else its program depends on
-    may_pass  a result that is one of the arrays may be it, without a copy
+    may_pass  a result that equals one of the arrays may be that array, without a copy
     """
     xp: Any = array_module(arrays[0])
     if xp is np and host is not None:
@@ -204,7 +204,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
     ready, forms = [], []
     for x in arrays:
         same = False
-        if not x._c_contiguous:  # its flags are an object that CuPy makes for each question
+        if not x._c_contiguous:  # CuPy makes an object for `flags` each time
             same = x.size > 0 and not any(x.strides)
             y = x[(0,) * x.ndim] if same else x.copy(order="C")
         elif x.data.ptr & 15 and x.size > 1:
@@ -217,7 +217,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
 
 
 def dense(x: Any) -> Any:
-    """x, or a copy of it, with neighbours side by side from a multiple of 16 bytes."""
+    """x, or a copy of it, contiguous from a multiple of 16 bytes on."""
     if is_contiguous(x) and (x.size <= 1 or not x.data.ptr & 15):
         return x
     return x.copy(order="C")
@@ -273,9 +273,10 @@ def row_kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
 
 
 def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
-    """Σ over the rows of fn(…), for arrays that are (rows, columns), a row, or one value a row.
+    """Σ over the rows of fn(…), for arrays that are (rows, columns), a row, or one value for each
+    row.
 
-    fn gives the summands in a dtype to sum them in; so are the results, each (columns,).
+    fn returns the terms in the dtype of their sum, which the results have too, each (columns,).
     """
     xp: Any = array_module(arrays[0])
     if xp is np and host is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _DEEPEST = 3  # functions that call functions, containers in containers
-_LARGEST = 64  # entries of a container that are looked at on each call
+_LARGEST = 64  # entries of a container that a call compares
 
 
 class Unknown(Exception):
@@ -22,7 +22,7 @@ class Unknown(Exception):
 
 
 class Outside:
-    """The closure of a function, and the globals that it and the functions in it name."""
+    """The closure of a function, and the globals that it and its inner functions name."""
 
     def __init__(self, fn: Any):
         code = getattr(fn, "__code__", None)
@@ -31,12 +31,12 @@ class Outside:
         self.names = sorted(_names_in(code)) if code is not None else []
 
     def values(self, depth: int = 0) -> tuple[Hashable, ...]:
-        """Their present values, to be compared: equal for two calls that read the same."""
+        """Their present values for comparison: equal for two calls with equal reads."""
         held = [self.globals[name] for name in self.names if name in self.globals]
         return tuple([_frozen(value, depth) for value in (*held, *_contents(self.cells))])
 
     def keeping(self, fn: Any, depth: int = 0) -> Callable:
-        """A copy of the function for which they go on holding what they hold now."""
+        """A copy of the function that keeps their present values."""
         if not isinstance(fn, FunctionType):
             return fn
         names = {"__builtins__", "__name__", "__package__", *self.names} & self.globals.keys()
@@ -76,7 +76,7 @@ def _contents(cells: tuple) -> Iterator[Any]:
     for cell in cells:
         try:
             yield cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # an empty cell
             continue
 
 
@@ -92,7 +92,7 @@ def _outside_of(fn: Any) -> Outside:
 
 
 def _unwrapped(fn: Any) -> Any:
-    return getattr(fn, "__wrapped__", fn)  # of a function that is fused itself
+    return getattr(fn, "__wrapped__", fn)  # if the function itself is fused
 
 
 def _frozen(value: Any, depth: int) -> Hashable:
@@ -101,7 +101,7 @@ def _frozen(value: Any, depth: int) -> Hashable:
     if isinstance(value, ModuleType):
         return _Same(value)
     if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
-        raise Unknown  # a tensor of one number: it may be written to, and may need a gradient
+        raise Unknown  # a tensor of one number, which may change, and may need a gradient
     if depth < _DEEPEST and _of_a_user(value):
         return _Same(value), *_outside_of(_unwrapped(value)).values(depth + 1)
     if depth < _DEEPEST and isinstance(value, tuple | list | dict):

@@ -2,8 +2,8 @@
 
 A rule is a few NumPy calls. On a GPU each call would be a separate kernel, with its result written
 to memory and read again. Here the rule is run once on symbols (expressions/trace.py), the product
-with the cotangent included, and compiled. What cannot be one kernel runs as it stands. On the host
-it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
+with the cotangent included, and compiled. A rule that cannot be one kernel runs unfused. On the
+host the same happens while mg.accelerate is on (compiled/), with loops instead of kernels.
 """
 
 from typing import Any
@@ -45,8 +45,8 @@ def contributions(plan: Any, values: tuple) -> list | None:
 def fused_forward(entry: Any, /, *args: Any, **params: Any) -> Any:
     """The forward of an elementwise op by one kernel; None where it cannot be one.
 
-    The residuals of elementwise ops are functions of the inputs, which the rules find for
-    themselves where they are None. On a GPU that is so: computing costs less there than memory.
+    The residuals of elementwise ops are functions of the inputs, which the rules compute where they
+    are None. On a GPU they are None, since computing costs less than memory.
     """
     xp = _module_of(args)
     arrays, places, statics = _apart(args, xp)
@@ -82,12 +82,12 @@ def _apart(values: tuple, xp: Any) -> tuple[list | None, list, tuple]:
     """
     arrays, places, statics, kind = [], [], [], xp.ndarray
     for i, value in enumerate(values):
-        if type(value) is kind:  # by far the most frequent, so asked first
+        if type(value) is kind:  # by far the most frequent case: tested first
             arrays.append(value)
             places.append(i)
         elif isinstance(value, _STATIC):
             if type(value) is tuple and not all(isinstance(v, _STATIC) for v in value):
-                return None, [], ()  # the part of its inputs that a rule hiding them keeps
+                return None, [], ()  # inputs that a rule hides from the op
             statics.append((i, type(value), value))
         elif hasattr(value, "dtype") and array_module(value) is xp:
             arrays.append(value)

@@ -2,8 +2,8 @@
 
 An optimizer's update is such code. It is run on cells, which represent arrays and only note its
 steps. A float is noted separately and becomes an argument of the kernel: a learning rate that
-changes at every step needs no other kernel. The steps say which program it is: one that was met
-before has its kernel, a new one is replayed on symbols (expressions/trace.py) and compiled.
+changes at every step needs no other kernel. The steps identify the program: a known one has its
+kernel, a new one is replayed on symbols (expressions/trace.py) and compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +17,16 @@ from ..expressions import cuda
 from ..expressions.trace import NotFusible, Program, Symbol
 from .launch import compiled
 
-# How a step names what it reads: a value by its number, an integer with its type, a float by this.
+# A step names an argument: a value by its number, an integer with its type, a float by this.
 _FLOAT = "float"
 
 
 class Steps:
     """The steps of an update, in order, and the floats that it uses now.
 
-    done      (ufunc's name, value, value or None, arguments): the ufunc of the arguments, whose
-              floats have the dtype of the first value, in the dtype of the second, if there is one
+    done      (ufunc's name, value, value or None, arguments): the ufunc of the arguments; its
+    floats
+              have the dtype of the first value, and its result the dtype of the second, if given
     numbers   the floats, in the order in which the steps read them
     """
 
@@ -34,7 +35,7 @@ class Steps:
     def __init__(self, given: int):
         self.done: list[tuple] = []
         self.numbers: list[float] = []
-        self.given = given  # values 0, 1, … are the arrays as they come, the next ones the results
+        self.given = given  # values 0, 1, … are the given arrays, the next ones the results
 
     def note(self, name: str, home: int, into: int | None, args: Sequence[Any]) -> int:
         """The number of the value that this step makes."""
@@ -48,7 +49,7 @@ class Steps:
             elif isinstance(x, int):  # True and False as well
                 read.append((type(x), x))
             else:
-                raise NotFusible(f"a {type(x).__name__} beside the arrays of an update")
+                raise NotFusible(f"a {type(x).__name__} among the arguments of an update")
         self.done.append((name, home, into, tuple(read)))
         return self.given + len(self.done) - 1
 
@@ -59,7 +60,7 @@ class Cell:
     __slots__ = ("now", "steps", "dtype")
     __array_priority__ = 1001
     __hash__ = object.__hash__
-    shape, size = (2, 3), 6  # of no meaning: an update works on one element
+    shape, size = (2, 3), 6  # arbitrary: an update works on one element
 
     def __init__(self, now: int, steps: Steps, dtype: Any):
         self.now, self.steps, self.dtype = now, steps, dtype
@@ -122,7 +123,7 @@ def recorded(
     cells = [Cell(i, steps, accumulator(dtype) or dtype) for i, dtype in enumerate(dtypes)]
     try:
         update(cells[0], cells[1], {**fixed, **dict(zip(names, cells[2:], strict=True))})
-    except Exception as reason:  # a norm of the parameter, say: run it as it stands
+    except Exception as reason:  # a norm of the parameter, for example: it runs unfused
         return NotFusible(str(reason))
     ends = tuple([cell.now for cell in cells])
     key = (dtypes, tuple(steps.done), ends)
@@ -142,7 +143,7 @@ _programs = Cache("updates", max_entries=256)
 class Recorded:
     """The program of such steps, with a kernel for each device that it has run on.
 
-    ends   for each array the number of the value that is in it after the last step
+    ends   for each array, the number of its value after the last step
     """
 
     def __init__(self, dtypes: Sequence[Any], steps: Sequence[tuple], ends: tuple, numbers: int):
