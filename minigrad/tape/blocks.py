@@ -1,15 +1,17 @@
-"""Elementwise calls of a program on large arrays: runs of them, made together block by block.
+"""Elementwise calls of a program on large arrays: runs of calls, block by block.
 
-A ufunc after the other, each over the whole of a large array, brings every array from memory and
-back at every call. Here all calls of a run are made on one block, then on the next: a result is
-still in the cache for the next call. Values that only the run reads have no memory beyond a block.
-Blocks are shared by all threads. No bit changes: a ufunc computes each element by itself. One
-exception is the sign of a NaN made of two NaNs of both signs. NumPy's loops take it from either by
-its position in the array, so it may differ in blocks.
+One ufunc after the other, each over a whole large array, moves every array from memory and back at
+every call. Here all calls of a run are made on one block, then on the next: a result is still in
+the cache for the next call. Values that only the run reads have no memory beyond a block. All
+threads share the blocks.
+
+No bit changes: a ufunc computes each element by itself. The one exception is the sign of a NaN
+computed from two NaNs of both signs. NumPy's loops take it from either by the position in the
+array: it may differ in blocks.
 
 A block is a few rows of arrays seen as matrices of n rows. Smaller arguments are broadcast: a row
-(a bias), a column (the mean of each row) or a number. Where a run has arrays of one shape alone,
-they are one long run of memory, cut anywhere.
+(a bias), a column (the mean of each row) or a number. If all arrays of a run have one shape, each
+is one long run of memory, which may be cut anywhere.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,21 +33,18 @@ from ..backends.cuts import (
 from ..expressions.blocks import Calls, Ref
 from .trace import Step, Trace
 
-# Elements of a block, and of arrays from which blocks are worth it. Milliseconds of a program of
-# 20 calls (tanh, exp, sin and the gradient) on n×n float32, call by call, in blocks of 2^15, 2^17
-# and 2^19 on two threads: n = 300 0.6, 0.7, 0.6, 0.6; 500 1.7, 2.5, 1.1, 1.6; 1,000 9.8, 7.1, 5.8,
-# 6.0; 2,000 55, 28, 21, 22.
+# Elements of a block, and elements of arrays from which blocks pay.
 BLOCK = 1 << 17
 LEAST = 1 << 18
 
 
 class Form(NamedTuple):
-    """How the arrays of large elementwise calls lie.
+    """The memory layout of the arrays of large elementwise calls.
 
-    order    the axes of the largest ones as they follow in memory
-    shape    these arrays' shape, in that order
-    splits   where the axes can be split into those of rows and those within a row: each
-             smaller argument has axes on one side only; None: there are no smaller arguments
+    order    the axes of the largest arrays, in memory order
+    shape    the shape of these arrays, in that order
+    splits   where the axes can be split into axes of rows and axes within a row: each smaller
+             argument has axes on one side only; None: there are no smaller arguments
     """
 
     order: tuple
@@ -53,7 +52,7 @@ class Form(NamedTuple):
     splits: frozenset[int] | None = None
 
     def beside(self, other: "Form | None") -> "Form | None":
-        """The form of a run with calls of both forms; None where there is none."""
+        """The form of a run with calls of both forms; None if there is no such form."""
         if other is None or (self.order, self.shape) != (other.order, other.shape):
             return None
         if self.splits is None or other.splits is None:
@@ -76,8 +75,8 @@ class Run(NamedTuple):
 
 
 def runs_of(steps: list[Step], trace: Trace) -> Iterator[Run]:
-    """Runs of large elementwise calls, with nothing between the calls of a run but views of what
-    was there before it.
+    """Runs of large elementwise calls. Between the calls of a run there are only views of values
+    from before the run.
     """
     positions: list[int] = []
     form, made = None, set()
@@ -117,8 +116,8 @@ def _form(step: Step, trace: Trace) -> Form | None:
 
 
 def _form_beside(form: Form, y: Any, x: Any, fixed: bool) -> Form | None:
-    """The form of a call that gives y, as `form` says, and takes x. None where x neither has y's
-    size and order nor is, broadcast, a row, a column or a number.
+    """The form of a call with result y (of this `form`) and argument x. None unless x has y's size
+    and order, or broadcasts as a row, a column or a number.
     """
     if x.size == 1:
         return form
@@ -140,7 +139,7 @@ def _form_beside(form: Form, y: Any, x: Any, fixed: bool) -> Form | None:
 
 
 def _core(x: np.ndarray, order: tuple) -> np.ndarray:
-    """x with the axes of its result in this order, of length 1 where one entry is repeated."""
+    """x with the axes of the result in this order, of length 1 where one entry repeats."""
     x = x[(None,) * (len(order) - x.ndim)]
     x = x[tuple([slice(0, None if stride else 1) for stride in x.strides])]
     return x.transpose(order)
@@ -151,11 +150,11 @@ def _varying(x: np.ndarray) -> list[int]:
 
 
 class Matrix:
-    """The arrays of a run as matrices (n, m); as one run of memory, (n,), where no argument is
+    """The arrays of a run as matrices (n, m), or as one run of memory, (n,), if no argument is
     smaller than the others.
 
-    Short rows are taken together, several as one, where there are no columns: NumPy begins anew
-    with each (backends/cuts.py).
+    Without columns, several short rows are joined into one: NumPy starts its loop again for each
+    row (backends/cuts.py).
     """
 
     def __init__(self, form: Form, arrays: dict[int, np.ndarray]):
@@ -171,7 +170,7 @@ class Matrix:
         self.views = kinds
 
     def _kind(self, x: np.ndarray) -> Callable:
-        """How to see the array of a value."""
+        """The function that views the array of a value."""
         x = _core(x, self.form.order)
         if x.shape == self.form.shape:
             return self._rows
@@ -198,8 +197,8 @@ class Matrix:
 class Blocks(Calls):
     """The calls of one run as one: `blocks()` makes them all.
 
-    cells  where the arrays of values are, as in Runner
-    inner  the values that nothing but the run reads
+    cells  the arrays of values, as in Runner
+    inner  the values that only the run reads
     """
 
     def __init__(self, steps: list[Step], form: Form, trace: Trace, cells: list, inner: set[int]):

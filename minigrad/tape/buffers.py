@@ -1,9 +1,10 @@
 """Memory for a list of traced calls, and running it.
 
-A ufunc writes into a buffer allocated beforehand. A buffer is reused as soon as no later step reads
-its value, or a view of it. On large arrays ufuncs go block by block (blocks.py). Views are made
-once. Any other call makes a new array, which is dropped after its last reader. Buffers come from
-the array module of the array they replace, so a program on a GPU runs in fixed GPU memory.
+A ufunc writes into a buffer that was allocated before the run. A buffer is reused as soon as no
+later step reads its value, or a view of it. On large arrays ufuncs go block by block (blocks.py).
+Views are made once. Any other call makes a new array, which is dropped after its last reader.
+Buffers come from the array module of the array they replace, so a program on a GPU runs in fixed
+GPU memory.
 """
 
 from collections import defaultdict
@@ -34,8 +35,8 @@ class Runner:
 
     inputs  the values that a run sets (None: the program does not use this one)
     ends    the values that it returns (None: a None)
-    ways    how each of them reaches the user: as it is, or a copy (a captured graph sets others)
-    steps   what to call in place of the steps of the trace
+    ways    how each of them reaches the user: itself, or a copy (a captured graph sets others)
+    steps   the steps to call in place of those of the trace
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Runner:
         self._last = self._last_reads()
         self._place_constants({x.value: i for i, x in enumerate(inputs) if x is not None})
         runs = {i: run for run in runs_of(self.steps, trace) for i in run.positions}
-        inner = {  # what nothing but its run reads
+        inner = {  # values that only their run reads
             y
             for i, run in runs.items()
             for y in self.steps[i].outputs
@@ -86,7 +87,7 @@ class Runner:
     # -- building ------------------------------------------------------------------------------
 
     def _last_reads(self) -> dict[int, int]:
-        """For each value the index of the last step that reads it, or memory that it owns."""
+        """For each value, the index of the last step that reads it or memory that it owns."""
         last: dict[int, int] = {}
         for i, step in enumerate(self.steps):
             for value in (*step.reads(), *[y for y in step.outputs if y is not None]):
@@ -108,7 +109,7 @@ class Runner:
                 self.names[value] = f"i{inputs[value]}" if value in inputs else f"c{value}"
 
     def _make_anew(self, runs: dict[int, Run]) -> None:
-        """An end that no step reads is a new array in each run, which spares a copy."""
+        """Make an end that no step reads a new array in each run, which saves a copy."""
         read = {value for step in self.steps for value in step.reads()}
         for i, step in enumerate(self.steps):
             y = step.outputs[0]
@@ -116,7 +117,7 @@ class Runner:
                 self.trace.fixed[y] = False
 
     def _place_results(self, inner: set[int]) -> None:
-        """Buffers for the results of ufuncs, but for the inner values of runs; and all views."""
+        """Buffers for the results of ufuncs, except for the inner values of runs; and all views."""
         free: dict[tuple, list] = defaultdict(list)  # form -> buffers that are free now
         ending = self._ending()
         buffers = {}
@@ -136,14 +137,14 @@ class Runner:
                     free[_form(array)].append((array, name))
 
     def _ending(self) -> dict[int, list[int]]:
-        """For each step the values that no later one reads."""
+        """For each step, the values that no later step reads."""
         ending: dict[int, list[int]] = defaultdict(list)
         for value, i in self._last.items():
             ending[i].append(value)
         return ending
 
     def _built(self, runs: dict[int, Run], inner: set[int]) -> list[Callable[[], Any]]:
-        """The calls: each step but for views, and the steps of a run of blocks as one."""
+        """The calls: each step except for views, and the steps of a run of blocks as one."""
         ending, calls = self._ending(), []
         for i, step in enumerate(self.steps):
             positions = runs[i].positions if i in runs else [i]
@@ -186,7 +187,7 @@ class Runner:
         return _one(step, made, cells, self.trace, dying)
 
     def _handed_out(self, copy: bool) -> list[Callable]:
-        """How each end reaches the user: as it is if nothing else refers to it, else as a copy."""
+        """How each end reaches the user: itself if it has no other reference, else a copy."""
         ways, seen = [], set()
         for end in self.ends:
             owners = self.trace.owners[end]
@@ -199,7 +200,7 @@ class Runner:
     # -- reading -------------------------------------------------------------------------------
 
     def listing(self, limit: int) -> str:
-        """One line a call."""
+        """One line for each call."""
         steps = [step for step in self.steps if step.kind != "view"]
         lines = [f"program of {len(steps):,} calls"]
         for i, step in enumerate(steps):
@@ -222,7 +223,7 @@ def _text(x: Any, names: dict[int, str]) -> str:
 
 
 def _used(trace: Trace, ends: list[int]) -> list[Step]:
-    """The steps whose results are read, in order; random draws stay wherever they are."""
+    """The steps whose results are read, in order; random draws always stay."""
     asked, steps = set(ends), []
     for step in reversed(trace.steps):
         if step.draws or any(y in asked for y in step.outputs):
@@ -232,7 +233,8 @@ def _used(trace: Trace, ends: list[int]) -> list[Step]:
 
 
 def _set(buffer: Any, array: Any) -> None:
-    """Copy an input into its place; on a GPU as bytes where both lie alike, which is no kernel."""
+    """Copy an input into its buffer; on a GPU, without a kernel, as bytes if both layouts are
+    equal."""
     if not isinstance(buffer, np.ndarray) and hasattr(buffer.data, "copy_from_device_async") and (
         is_contiguous(buffer) and is_contiguous(array) and buffer.dtype == array.dtype
         and buffer.data.device_id == array.data.device_id
@@ -293,7 +295,7 @@ def _into(step: Step, buffer: Any) -> Step:
 
 
 def _then_dropping(made: Callable, cells: list, dying: list[int]) -> Callable[[], None]:
-    """The call, and then no more of the new arrays that it was the last to read."""
+    """The call; afterwards it drops the new arrays that no later call reads."""
 
     def call() -> None:
         made()
@@ -312,7 +314,7 @@ def _one(
         return made
     like = trace.arrays[y]
     shape, dtype = like.shape, like.dtype
-    if type(like) is np.ndarray and not shape:  # Trace.settle: an array, where NumPy gives a scalar
+    if type(like) is np.ndarray and not shape:  # Trace.settle: an array, not NumPy's scalar
         made = partial(_as_settled, made)
 
     def call() -> None:

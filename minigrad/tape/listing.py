@@ -1,4 +1,4 @@
-"""A tape as text: one line an op, and one line a contribution for the way back.
+"""A tape as text: one line for each op, and for its backward one line for each contribution.
 
 Names: `%3` is the result of entry 3 (`%3.1` the second of several), `w0` a leaf from outside, `c1`
 a constant; `g3` and `gw0` are the gradients that belong to them.
@@ -47,7 +47,7 @@ def _about(entry: Entry) -> str:
 
 
 def _shown(count: int, limit: int) -> Iterator[int | None]:
-    """The indices that a listing of `limit` lines shows; None where it leaves some out."""
+    """The indices that a listing of `limit` lines shows; None where it omits some."""
     if count <= limit:
         yield from range(count)
         return
@@ -56,7 +56,7 @@ def _shown(count: int, limit: int) -> Iterator[int | None]:
     yield from range(count - limit // 2, count)
 
 
-# -- the way back ----------------------------------------------------------------------------------
+# -- backward --------------------------------------------------------------------------------------
 
 
 def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) -> str:
@@ -80,7 +80,7 @@ def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) 
 
 
 def _gradient(tape: Record, vertex: Any) -> str:
-    """`g3` for the gradient of %3, `gw0` for that of w0."""
+    """`g3` for the gradient of %3, `gw0` for the gradient of w0."""
     value = tape.value_of(vertex)
     if value is not None:
         return f"g{value.name}"
@@ -147,7 +147,7 @@ def rule_text(rule: Any, name_of: Callable[[str], str]) -> str:
 
 @cached("rules as text", max_entries=1024)
 def _lambda_body(fn: Any) -> str | None:
-    """The source of a lambda's expression; None for another function, or where no source is."""
+    """The source of a lambda's expression; None for another function, or without a source."""
     code = getattr(fn, "__code__", None)
     if code is None or fn.__name__ != "<lambda>":
         return None

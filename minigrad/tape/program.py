@@ -1,9 +1,9 @@
 """A compiled tape: the recorded forward and its backward, replayed on other inputs.
 
-compile_program runs the recorded forward once more on traced arrays (tape_trace.py), and then the
+compile_program runs the recorded forward once more on traced arrays (trace.py). Then it runs the
 engine's own walk, backward.run, with the rules on traced arrays. The result is one flat list of
-NumPy calls, whose results get memory in tape_buffers.py. A call of the program copies the inputs
-into place and makes those calls; no node, tensor or graph exists while it runs.
+NumPy calls, whose results get memory in buffers.py. A call of the program copies the inputs into
+their buffers and makes those calls; no node, tensor or graph exists while it runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,12 +39,11 @@ class Program:
     It takes one array (or tensor) for each of the `inputs` of tape.compile, of the recorded shape
     and dtype. It returns arrays: the value of the output (a tuple of several), or with `wrt` the
     pair (value, gradients). They have the form in which `outputs` and `wrt` were given. They have
-    the bits of the eager run on these inputs, if these lie in memory as the recorded ones did.
+    the bits of the eager run on these inputs, if these have the memory layout of the recorded ones.
 
     The tape does not have Python's steps between the ops: the branch that was taken is taken again,
-    and numbers read from tensors stay the same. Other leaves and constants are used with what is in
-    their memory at the time of the call. Random ops draw anew. Calls from several threads run one
-    after the other.
+    and numbers read from tensors stay the same. Other leaves and constants are read at the time of
+    the call. Random ops draw new numbers. Calls from several threads run one after the other.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Program:
                 )
 
     def __len__(self) -> int:
-        """How many calls it makes: of NumPy's functions, or of blocks, a run of those as one."""
+        """The number of its calls, each of a NumPy function or of a run of functions in blocks."""
         return len(self._runner)
 
     @property
@@ -93,8 +92,8 @@ class Program:
         return f"<Program of {len(self):,} calls, {self.nbytes:,} bytes of buffers>"
 
     def listing(self, limit: int = 60) -> str:
-        """Its calls, one a line. In them `b3` is a buffer, `t7` a new array, `i0` an input, and
-        `s5` exists for a block at a time only.
+        """Its calls, one in each line. There `b3` is a buffer, `t7` a new array, `i0` an input, and
+        `s5` exists only for one block at a time.
         """
         return self._runner.listing(limit)
 
@@ -147,7 +146,7 @@ def _outside(tape: Record, x: Any, i: int) -> Outside:
 
 
 class Compiler:
-    """One compilation: the trace, and what each Value and Outside of the tape is in it."""
+    """One compilation: the trace, and the traced array of each Value and Outside of the tape."""
 
     def __init__(self, tape: Record, roots: list, given: list[Outside]):
         self.tape = tape
@@ -168,7 +167,7 @@ class Compiler:
         return self.known[x] if isinstance(x, Value | Outside) else x
 
     def param(self, x: Any) -> Any:
-        """A static parameter; arrays in it that the tape has made are computed anew."""
+        """A static parameter; arrays in it that the tape has made are computed again."""
         found = self.tape.find(x) if hasattr(x, "strides") or isinstance(x, Tensor) else None
         if found is None:
             return x
@@ -208,7 +207,7 @@ class Compiler:
         check: Callable[[Any, list], None], part: str,
     ) -> Any:  # fmt: skip
         if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
-            # there an op is one or a few kernels; traced, each NumPy call would be a kernel
+            # on a GPU an op is one or a few kernels; traced, each NumPy call would be a kernel
             result = self.trace.call("call", fn, args, {}, entry.op.name)
             step = self.trace.steps[-1]
             step.draws, step.whole = not pure, (entry.op, part)
@@ -223,7 +222,7 @@ class Compiler:
     def backward(
         self, roots: list, vertices: list, grad_outputs: Any, allow_unused: bool
     ) -> list[Traced | None]:
-        """The steps of the walk; the gradients of the vertices, None where none has come."""
+        """The steps of the walk; returns the gradients of the vertices, None where none arrived."""
         seeds = derivatives.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
         if graph.hook_count and hook_runner.any_in(order):
@@ -259,7 +258,7 @@ class Compiler:
         return self.trace.value(owned(raw(g)), True)
 
     def vjp(self, node: Any, g: Any, plan: Any) -> Any:
-        """backward.array_vjp, on what the replayed forward would have saved."""
+        """backward.array_vjp, on the values that the replayed forward would have saved."""
         entry = self.tape[self.tape.outputs_of(node)[0].entry]
         saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
@@ -291,12 +290,12 @@ class Compiler:
 
 
 def _require_computed(values: list, wanted: Any) -> None:
-    """Untraceable where one of the wanted arrays is not made from traced ones, such as a table that
-    the op keeps. Then the call is a step as a whole."""
+    """Untraceable if one of the wanted arrays is not computed from traced ones, such as a table
+    that the op keeps. The whole call then becomes one step."""
     if any(True for _ in parts_of(values, Traced)) and any(
         True for _ in parts_of(wanted, np.ndarray)
     ):
-        raise Untraceable("it returned an array that was there before")
+        raise Untraceable("it returned an array that existed before the call")
 
 
 def _deep(value: Any, fn: Callable) -> Any:
@@ -316,7 +315,7 @@ def _needed(tape: Record, roots: list) -> tuple[list[Entry], list[Outside]]:
     asked = {tape.find(root) for root in roots}
     entries = []
     for entry in reversed(list(tape)):
-        draws = "generator" in entry.op.defaults  # kept: later draws are then the eager run's
+        draws = "generator" in entry.op.defaults  # kept: later draws then equal the eager run's
         if draws or any(value in asked for value in entry.outputs):
             entries.append(entry)
             asked.update(x for x in entry.inputs if isinstance(x, Value | Outside))
@@ -340,7 +339,7 @@ def _refuse_writes(tape: Record) -> None:
 
 
 def _refuse_functions(entries: list[Entry]) -> None:
-    """TapeError for a call of a Function: it may do something else each time."""
+    """TapeError for a call of a Function: its steps may differ at each call."""
     call = next((entry for entry in entries if isinstance(entry.op, FunctionCall)), None)
     if call is not None:
         raise TapeError(

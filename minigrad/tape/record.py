@@ -73,7 +73,7 @@ class Outside:
 class Entry:
     """One recorded call.
 
-    op, params       what ran; params are the static ones
+    op, params       the op that ran, and its static parameters
     inputs           for each argument a Value, an Outside, a Python number or None
     outputs          its Values
     node             its graph node; None where nothing needed a gradient
@@ -122,9 +122,9 @@ class Record(metaclass=CalledFirst):
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._of_node: dict[Any, tuple[Value, ...]] = {}
-        self._of_array: dict[int, Value] = {}  # by id, which is the array's while it lives
+        self._of_array: dict[int, Value] = {}  # by id, valid while the array lives
         self._outside: dict[int, Outside] = {}  # by id of the array, which the Outside keeps alive
-        self.packed = False  # whether saved-tensor hooks were at work
+        self.packed = False  # whether saved-tensor hooks ran
         self._recording = self._written = False
         self._last_write = 0  # the clock of writes when it was entered
 
@@ -150,7 +150,7 @@ class Record(metaclass=CalledFirst):
     def written(self) -> bool:
         """Whether memory was written in place while this tape recorded.
 
-        Of the writes by other threads only those into arrays of this tape count.
+        Writes by other threads count only if they are into arrays of this tape.
         """
         if self._written or not self._recording or versions.last_write == self._last_write:
             return self._written
@@ -162,7 +162,7 @@ class Record(metaclass=CalledFirst):
         return any(a is not None and versions.written_after(a, clock) for a in arrays)
 
     def record(self, op: Any, node: Any, args: tuple, params: dict, outputs: Any) -> None:
-        """Write down one call (called by the doorway, see modes/slow_path.py)."""
+        """Record one call (the slow path calls this, see modes/slow_path.py)."""
         entry = Entry()
         entry.op, entry.params, entry.node = op, params, node
         entry.origin = events.capture_origin()
@@ -232,7 +232,7 @@ class Record(metaclass=CalledFirst):
         return self._outside.get(id(array))
 
     def clear(self) -> None:
-        """Forget everything that was recorded."""
+        """Forget all recorded ops."""
         for kept in (self._entries, self._of_node, self._of_array, self._outside):
             kept.clear()
         self._written = self.packed = False

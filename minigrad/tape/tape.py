@@ -2,14 +2,14 @@
 
     with mg.Tape() as tape:
         loss = np.tanh(x @ w).sum()
-    print(tape)            # one line an op
+    print(tape)            # one line for each op
     tape.backward(loss)    # the same bits as loss.backward()
 
-Ops are recorded as they run, so a call comes after the calls that made its inputs. Read from its
-end, the list is a backward order: nothing is sorted, and no edge of the graph is followed. The walk
+Ops are recorded as they run: a call comes after the calls that made its inputs. Read from its end,
+the list is a backward order, without sorting and without following the edges of the graph. The walk
 itself is backward.run, as for every engine.
 
-tape_record.py records; tape_listing.py prints; tape_program.py replays on new inputs.
+record.py records; listing.py prints; program.py replays on new inputs.
 """
 
 import weakref
@@ -38,7 +38,7 @@ class Tape(Record):
 
     A tape is a sequence of entries: len(tape), tape[3].op, for entry in tape. It keeps the recorded
     graph until it is dropped or cleared. Tensors that no op made (from mg.rand, x.grad, x.numpy())
-    are constants to it. Entering it again goes on recording.
+    are constants to it. Entering it again continues recording.
 
     It keeps nodes alive whose results were dropped. Changing an array in place that such a node has
     saved (print((y * y).sum()); y += 1) is therefore an InPlaceError here, but not without a tape.
@@ -53,14 +53,15 @@ class Tape(Record):
         return self.listing()
 
     def listing(self, limit: int = 60) -> str:
-        """One line an op: `%3 = mul(%1, w0)  float32[32,32]  model.py:12`.
+        """One line for each op: `%3 = mul(%1, w0)  float32[32,32]  model.py:12`.
 
-        Of a tape of more than `limit` ops the first and the last are shown, and the number omitted.
+        For a tape of more than `limit` ops it shows the first and the last ones, and the omitted
+        number.
         """
         return forward_text(self, limit)
 
     def backward_listing(self, tensors: Tensor | Sequence[Tensor], limit: int = 60) -> str:
-        """What tape.backward(tensors) computes, one line a contribution: `g1 += g3 * w0`."""
+        """The steps of tape.backward(tensors), one line for each contribution: `g1 += g3 * w0`."""
         return backward_text(self, tensors, limit)
 
     # -- backward ------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class Tape(Record):
         inputs: Tensor | Sequence[Tensor] | None = None,
         leaf_ready: Callable | None = None,
     ) -> None:
-        """mg.backward(...), in the order of this tape. What create_graph records, it records too.
+        """mg.backward(...), in the order of this tape. It also records the ops of create_graph.
 
         TapeError where `tensors` depend on results that this tape has not recorded.
         """
@@ -117,14 +118,14 @@ class Tape(Record):
         allow_unused: bool = False,
         copy: bool = True,
     ) -> Program:
-        """The recorded program, to be run again on other inputs: see tape_program.Program.
+        """The recorded program, which runs again on other inputs: see program.Program.
 
-        outputs       what to compute: a tensor, or several
+        outputs       the results: a tensor, or several
         inputs        the leaves or constants that get new values in each call
-        wrt           with it, a call gives the gradients for these tensors too, as mg.grad would
+        wrt           with it, a call also returns the gradients for these tensors, as mg.grad would
         grad_outputs  cotangents of the outputs (constants, or tensors from `inputs`)
-        allow_unused  None for what the outputs do not depend on, in place of an error
-        copy          False: a call hands out its own buffers, which the next call overwrites
+        allow_unused  None for tensors that the outputs do not depend on, in place of an error
+        copy          False: a call returns its own buffers, which the next call overwrites
         """
         return compile_program(self, outputs, inputs, wrt, grad_outputs, allow_unused, copy)
 

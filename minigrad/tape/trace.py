@@ -1,9 +1,9 @@
-"""Tracing: which NumPy calls an op's forward, or a rule, makes on its arrays.
+"""Tracing: the NumPy calls that an op's forward, or a rule, makes on its arrays.
 
-A `Traced` holds an array and takes its place. NumPy code computes with it as with the array, and
-every call is recorded as a `Step`. Some code cannot be recorded that way: a branch on a value, a
-write in place, a random draw, an array that is not an argument. It raises Untraceable, and the
-whole function becomes one step, called as it is. Either way the steps do what the original did.
+A `Traced` holds an array and replaces it. NumPy code computes with it as with the array, and every
+call is recorded as a `Step`. Some code cannot be recorded in this way: a branch on a value, a write
+in place, a random draw, an array that is not an argument. It raises Untraceable, and the whole
+function becomes one step, which calls it. In both cases the steps compute the original's results.
 """
 
 import operator
@@ -23,13 +23,14 @@ class Untraceable(Exception):
 
 
 class Step:
-    """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its own.
+    """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its
+    results.
 
     kind     "ufunc": may write into a buffer; "view": a view of its one argument, valid in every
              run; "call": anything else. An output None means a None in the result.
     several  the result is a sequence
-    draws    it may draw random numbers, so it runs even if its result is not used
-    whole    (op, "forward" or "rules") of a step that is all of either; else None
+    draws    it may draw random numbers: it runs even if its result is not used
+    whole    (op, "forward" or "rules") of a step that is the whole of either; else None
     fused    the steps that it represents, if it is several in one
     """
 
@@ -79,7 +80,7 @@ class Trace:
         return Traced(self, number, array)
 
     def forget(self) -> None:
-        """Drop the arrays of this run: a program has memory of its own, and needs these no more."""
+        """Drop the arrays of this run: a program has other memory, and no longer needs them."""
         self.arrays = [None] * len(self.arrays)
         self.constants = {}
 
@@ -92,7 +93,7 @@ class Trace:
         params: Any = (),
         check: Callable[[Any, Any], None] = lambda result, args: None,
     ) -> Any:
-        """fn(*args), recorded as its steps; as one step where these cannot be traced.
+        """fn(*args), recorded as its steps, or as one step if these cannot be traced.
 
         Arrays among args and params are the same in every run. check(result, args) may raise
         Untraceable.
@@ -108,7 +109,7 @@ class Trace:
                 expected = fn(*unwrapped(args))
                 if _same(result, expected):
                     return result
-            except Exception:  # if it is a true error, the plain call below raises it again
+            except Exception:  # the plain call below raises a true error again
                 pass
             random.set_state(state)
         del self.steps[mark:]
@@ -140,22 +141,22 @@ class Trace:
         return _like(result, iter(values))
 
     def settle(self, y: "Traced") -> "Traced":
-        """A result of an op as an eager call has it: an array, where NumPy returned a scalar.
+        """A result of an op as an eager call returns it: an array, where NumPy returned a scalar.
 
         That affects the last bit, since NumPy's scalars have their own implementation of `**`.
         """
         if not isinstance(y.array, np.generic):
             return y
         last = self.steps[-1]
-        if last.outputs != [y.value]:  # others have read it as it is
+        if last.outputs != [y.value]:  # other steps have read it already
             return self.call("call", np.asarray, (y,), {}, "asarray")
-        y.array = self.arrays[y.value] = np.asarray(y.array)  # tape_buffers then does the same
+        y.array = self.arrays[y.value] = np.asarray(y.array)  # buffers.py then does the same
         if type(last.fn) is np.ufunc and last.fn.signature is None and not last.kwargs:
             last.kind, self.fixed[y.value] = "ufunc", True
         return y
 
     def _result(self, step: Step, y: Any, read: list["Traced"]) -> "Traced":
-        """The value of a result y, which may share memory with what was read."""
+        """The value of a result y, which may share memory with the arrays that were read."""
         seen = [x for x in read if may_share(y, x.array)]
         owners = frozenset().union(*[self.owners[x.value] for x in seen])
         if len(read) == 1 and not step.several and self.fixed[read[0].value] and _looks(y, seen):
@@ -175,7 +176,7 @@ def may_share(a: Any, b: Any) -> bool:
 
 
 def _memory(x: Any) -> Any:
-    """What an array looks at: on a GPU two that know nothing of each other may have one memory."""
+    """The memory of an array: on a GPU, two arrays without a common base may share one memory."""
     return getattr(x.data, "mem", None) or versions.owner_of(x)
 
 
@@ -206,7 +207,7 @@ def _same(traced: Any, expected: Any) -> bool:
 
 
 def parts_of(value: Any, kind: type) -> Iterator[Any]:
-    """Everything of this kind in nested tuples, lists, dicts and slices."""
+    """All values of this kind in nested tuples, lists and dicts."""
     if type(value) is kind:
         yield value
     elif isinstance(value, tuple | list):
@@ -233,7 +234,7 @@ def _like(result: Any, values: Iterator) -> Any:
 
 
 def mapped(value: Any, kind: type, fn: Callable) -> Any:
-    """The same nest with fn(x) in place of each x of this kind."""
+    """The same nested value with fn(x) in place of each x of this kind."""
     if type(value) is kind:
         return fn(value)
     if type(value) in (tuple, list):
@@ -252,7 +253,7 @@ def _refs(value: Any) -> Any:
     return mapped(value, Traced, lambda x: Ref(x.value))
 
 
-# Functions of shape and dtype alone: their answer is the same in every run.
+# Functions of shape and dtype alone: their result is the same in every run.
 _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj,
     np.common_type, np.min_scalar_type, np.may_share_memory,
@@ -272,7 +273,7 @@ _FIXED = frozenset("shape dtype ndim size itemsize nbytes strides device".split(
 
 
 class Traced:
-    """Stands in for an array; only methods and functions known to be traceable are supported."""
+    """A stand-in for an array; it supports only methods and functions known to be traceable."""
 
     __slots__ = ("trace", "value", "array")
 
@@ -282,7 +283,7 @@ class Traced:
         self.array = array
 
     @property
-    def __class__(self) -> type:  # isinstance(x, np.ndarray) is then true, as of the array
+    def __class__(self) -> type:  # isinstance(x, np.ndarray) is then true, as for the array
         return np.ndarray if isinstance(self.array, np.generic) else type(self.array)
 
     def __getattr__(self, name: str) -> Any:
@@ -328,7 +329,7 @@ class Traced:
         return self.trace.call("call", operator.pow, (a, self), {}, "pow")
 
     def added(self, c: Any) -> "Traced":
-        """self + c in the layout of self, as `self += c` gives it: later sums depend on layout."""
+        """self + c in the layout of self, like `self += c`: later sums depend on the layout."""
         y = self + c
         if self.trace.fixed[y.value] and self.array.base is None:
             in_place = np.empty_like(self.array)
@@ -349,7 +350,7 @@ Variants.followed_array = Traced
 
 
 class _Layout:
-    """The flags that say how an array lies in memory."""
+    """The flags of an array's memory layout."""
 
     def __init__(self, flags: Any):
         self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
