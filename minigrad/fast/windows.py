@@ -58,7 +58,7 @@ def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
 def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
     """The transpose of `columns`: every entry of a window is added to the pixel it came from.
 
-    The result may lie in scratch memory.
+    The result may be in scratch memory.
     """
     if (kernels := compiled_kernels()) and (y := kernels.fold(x, how, size, at)) is not None:
         return y

@@ -17,7 +17,7 @@ def columns_by_axis(x: Any, *, how: Windows) -> Any:
     out = how.count("im2col", x.shape[2:])
     y = columns(x, how, out, at=2)
     shape = (len(x), x.shape[1] * prod(how.kernel), prod(out))
-    return y.reshape(shape).copy()  # columns lie in scratch memory, or are x itself
+    return y.reshape(shape).copy()  # columns are in scratch memory, or are x itself
 
 
 @form(column_sums, "axis by axis")
@@ -26,7 +26,7 @@ def sums_by_axis(x: Any, *, size: tuple, how: Windows) -> Any:
     wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
     channels = x.shape[1] // prod(how.kernel)
     y = fold(wide.reshape((len(x), channels, *how.kernel, *out)), how, size, at=2)
-    return y.astype(x.dtype)  # a copy: the sums lie in scratch memory
+    return y.astype(x.dtype)  # a copy: the sums are in scratch memory
 
 
 form.install()
