@@ -74,8 +74,8 @@ def _wraps_alone(x: Any) -> bool:
 def blocked_vjp(node: Any, g: Any, plan: Any, cotangents: dict, needed: dict | None) -> list:
     """The contributions of an elementwise node for a large g, in blocks.
 
-    A contribution is deferred (blocked_vjp.py) where its parent is a leaf or takes it in blocks,
-    and no sum has been computed for that parent. The numbers are those of `add_into`.
+    A contribution is deferred (blocked_vjp.py) if no sum has been computed for its parent, and the
+    parent is a leaf or takes it in blocks. The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.vjp(g, node.saved)

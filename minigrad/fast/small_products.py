@@ -1,7 +1,7 @@
 """Products of matrices in blocks that BLAS multiplies without first copying (packing) them.
 
 A large product begins with copies of both factors, in the order in which BLAS's kernel reads them.
-Where a matrix has few rows or columns, each copied number is used only a few times, and copying
+Where a matrix has few rows or columns, each copied number is used only a few times. Copying then
 takes up to half of the time. OpenBLAS has kernels for AVX-512 that read the factors unpacked, for
 up to a million multiplications: a product is cut into blocks of that size. With any other BLAS,
 products stay whole.

@@ -1,8 +1,8 @@
 """Transpose of a convolution with overlapping windows and stride > 1, without sums over windows.
 
-The pixels of the image that are one stride apart, a phase, are a convolution with every stride-th
-entry of the kernel, at stride 1. One matrix product of such windows makes all phases, which are
-then interleaved. With K kernel entries in a phase along an axis, and r < stride,
+The pixels of the image at distances of the stride are a phase. Each phase is a convolution with
+every stride-th entry of the kernel, at stride 1. One matrix product of such windows makes all
+phases, which are then interleaved. With K kernel entries in a phase along an axis, and r < stride,
 
     y[c, stride·m + r − padding] = Σ_{o, q < K} a[o, m − q] w[o, c, r + stride·q]
 

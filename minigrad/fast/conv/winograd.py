@@ -20,7 +20,7 @@ beyond the result is padded with zeros, and its result cropped.
 
 Rounding. The entries of G are halves and the others ±1: only sums are rounded, and along each axis
 their terms are at most 4 times as large as the direct form's. Measured against float64, the results
-have half the error of the direct form (a sum of C terms and not 9 C), and the gradient of the
+have half the error of the direct form: they are sums of C terms and not 9 C. The gradient of the
 weights has three times its error. A value that is not finite spreads over its tile, and ∞ − ∞ is
 NaN: where results are not finite, the caller falls back on the direct form.
 

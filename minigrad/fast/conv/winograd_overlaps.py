@@ -7,9 +7,9 @@ gradient of a transformed tile, the gradient of its pixels is
 
 The last two pixels are the first two of the next tile: they are added there. Along several axes
 this happens one axis after the other, the first axis last. Along the first axis a piece ends in the
-middle of an image (winograd_tiles.py), and its last two rows are the first of the next piece. They
-are kept in a separate array, and added when all pieces are done. No two threads then write to the
-same memory, and the order of the sums is always the same.
+middle of an image (winograd_tiles.py). Its last two rows are the first of the next piece: they are
+kept in a separate array, and added when all pieces are done. No two threads then write to the same
+memory, and the order of the sums is always the same.
 """
 
 from collections.abc import Callable

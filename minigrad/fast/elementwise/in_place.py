@@ -1,7 +1,7 @@
 """Elementwise functions of large arrays computed in place, block by block, in scratch memory.
 
 A NumPy expression makes a new array at every step. Six arrays of a million elements do not fit in
-the cache, and a step takes several times as long on fresh memory as in place. An expression of many
+the cache. A step takes several times as long on fresh memory as in place. An expression of many
 steps is therefore written once more as a `fill`, with the same steps in the same order: both
 compute the same bits.
 """
