@@ -107,7 +107,7 @@ def require_dtype(spec: OpSpec, made: list[Sample], dtype: str) -> None:
     found = {str(x.dtype) for x in arrays}
     if found and dtype not in found:
         raise ValueError(
-            f"{spec.name}: the samples in {dtype} were requested and are {', '.join(sorted(found))}"
+            f"{spec.name}: the samples for {dtype} are {', '.join(sorted(found))}"
             "; use the argument dtype of samples(rng, dtype), or leave it out of dtypes"
         )
 

@@ -244,4 +244,4 @@ def test_an_op_that_refuses_large_arrays_of_single_precision_alone_fails_k25():
         return np.sin(x, out=0.5 if x.dtype == np.float32 and x.size > 5000 else None)
 
     outcome = outcome_of("K25", not_in_single, kind="elementwise", dtypes=("float64", "float32"))
-    assert "among 32,777 elements, and takes the same elements 1,000" in message(outcome)
+    assert "among 32,777 elements, and accepts the same elements 1,000" in message(outcome)

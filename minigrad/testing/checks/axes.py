@@ -1,4 +1,4 @@
-"""K26: an op with an axis is right along every axis, whichever end it is counted from."""
+"""K26: an op with an axis is right along every axis, counted from either end."""
 
 from collections.abc import Iterator
 from itertools import permutations
@@ -14,18 +14,19 @@ from .batch import under_vmap
 from .sizes import along_a_direction, as_reference_or_error, resized, takes
 
 _NAMES = ("axis", "axes", "dim", "dims")
-_KINDS = (None, (), (1,), (2, -3), (1, -1, 0))  # of naming axes, for three of them
+_KINDS = (None, (), (1,), (2, -3), (1, -1, 0))  # ways of naming axes, for three axes
 _SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
 
 
 @check("K26", "every axis, counted from either end: values and gradient, under vmap too", per="op",
        gradient=False, optional=True)  # fmt: skip
 def k26(spec: OpSpec, context: Context) -> int:
-    """Values as the reference's, gradients as finite differences', errors where it has errors.
+    """Values against the reference, gradients against finite differences, errors where it raises
+    errors.
 
-    On a sample for an integer and one for a tuple of them, at the full level on every sample; its
-    other parameters stay. Arrays of one shape, or else the first one, get three axes as well; of
-    these a batch gives what its examples give one at a time.
+    The check uses one sample with an integer and one with a tuple, at the full level every sample;
+    other parameters stay. If all arrays have one shape, all get three axes as well, otherwise the
+    first one does. A batch of these gives the results of its examples, one at a time.
     """
     count = 0
     for name, sample, first in with_axes(spec, context):
@@ -45,7 +46,7 @@ def k26(spec: OpSpec, context: Context) -> int:
 
 
 def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
-    """Under vmap the axis is one of the example's: in the batch it has another number."""
+    """Under vmap the axis counts the axes of an example: in the batch it has another number."""
     function = function_of(spec, args, params)
     if not function.xs or not takes(function):
         return
@@ -58,15 +59,15 @@ def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: 
 
 
 def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name: str) -> int:
-    """For how many ways of naming axes that are in no sample, where the op takes them, gradients
-    were compared: all, none, one in a tuple, several out of order; keepdims the other way round."""
+    """How many further ways of naming axes had their gradients compared, if the op takes them.
+    These are all, none, one in a tuple, several out of order, and the other keepdims."""
     axes = [params[name], *[axis for axis in _KINDS if axis != params[name]]]
     choices = [{**params, name: axis} for axis in axes[1:]]
     primitive = primitive_of(spec)
     if "keepdims" in params or (primitive is not None and "keepdims" in primitive.defaults):
         kept = not params.get("keepdims", False)
         choices += [{**params, name: axis, "keepdims": kept} for axis in axes]
-    # some ops, which only other ops call, let pass what they are never given
+    # some ops, which only other ops call, do not check axes that they never get
     samples = context.samples(spec, spec.dtypes[0])
     known = {type(s.params[name]) for s in samples if name in s.params}
     if primitive is not None and name in primitive.defaults:
@@ -88,14 +89,16 @@ def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name:
 
 
 def require_refusal(spec: OpSpec, args: tuple, params: dict, what: str) -> None:
-    """What the reference takes as the op does, the op's rule must take as well."""
+    """The op's rule must accept the axes that both the reference and the op accept."""
     if spec.reference is None:
         return
     try:
         spec.reference(*args, **params)
     except Exception:
         return
-    raise GradcheckError(f"{what}: the op takes this, and so does the reference; its backward not")
+    raise GradcheckError(
+        f"{what}: the op and the reference accept this; the op's backward does not"
+    )
 
 
 def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample, bool]]:
@@ -111,7 +114,7 @@ def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample, boo
 
 
 def _length(axis: Any) -> int | None:
-    """How many axes are named: 0 for an integer, None for what names none."""
+    """The number of named axes: 0 for an integer, None if it names no axis."""
     if isinstance(axis, int) and not isinstance(axis, bool):
         return 0
     if isinstance(axis, tuple) and axis and all(isinstance(k, int) for k in axis):
@@ -120,7 +123,7 @@ def _length(axis: Any) -> int | None:
 
 
 def _of_three_axes(sample: Sample) -> list[tuple]:
-    """All arguments with three axes where their shapes are one, else the first argument alone."""
+    """All arguments with three axes if their shapes are equal, else the first argument alone."""
     shapes = [np.shape(x) for x in sample.args]
     if 0 in shapes[0]:
         return []
@@ -129,7 +132,8 @@ def _of_three_axes(sample: Sample) -> list[tuple]:
 
 
 def other_axes(axis: int | tuple, ndim: int) -> Iterator[int | tuple]:
-    """Every axis of ndim, or every ordered choice of as many, every second counted from the end."""
+    """Every axis of ndim, or every ordered choice of as many; every second one counts from the
+    end."""
     if isinstance(axis, int):
         yield from range(-ndim, ndim)
         return

@@ -1,4 +1,4 @@
-"""A check: its id, what it demands in one line, and the function that makes the comparisons."""
+"""A check: its id, its demand in one line, and the function that makes the comparisons."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from typing import Any
 class Check:
     """One of K1–K34.
 
-    body        made on (case) or, with per="op", on (spec, context). It returns how many
-                comparisons it made, raises GradcheckError where one is not met, DoesNotApply or
-                Skipped where there is nothing to compare
-    per         "double": each sample in float64 and complex128; "every": each sample of each
-                dtype; "narrow": each sample of the dtypes below double; "op": once an op
-    gradient    it needs an op that has a derivative
-    optional    it may have nothing to compare (no kinks, one argument); else that is a failure
+    body        runs on (case) or, with per="op", on (spec, context). It returns the number of
+                comparisons. It raises GradcheckError for a failed one, DoesNotApply or Skipped if
+                there is nothing to compare
+    per         "double": each sample in float64 and complex128; "every": each sample of each dtype;
+                "narrow": each sample of the dtypes below double; "op": once an op
+    gradient    it needs an op with a derivative
+    optional    it may have nothing to compare (no kinks, one argument); otherwise that is a failure
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""K23: under vmap an op gives what it gives one example at a time, in value and gradient."""
+"""K23: vmap of an op gives the same as the op on one example at a time, in value and gradient."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,25 +18,26 @@ from .nested import under_two
 from .sizes import takes
 
 _EXAMPLES = 3
-_LONGEST = 6  # of a first axis that as many examples are made for
-_TIMES = 11  # how often these come in turn where there are to be many
+_LONGEST = 6  # the longest first axis for which as many examples are made
+_TIMES = 11  # how often they repeat in turn for a long batch
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
-_STEP = 0.01  # how far each example lies from the one before: inside the same domain
+_STEP = 0.01  # the distance of each example from the one before: inside the same domain
 
 
 @check("K23", "under vmap: one example at a time, value and gradient", gradient=False,
        optional=True)  # fmt: skip
 def k23(case: Case) -> int:
-    """Three examples with all arguments batched, and with each one alone, indices too.
+    """Three examples with all arguments batched, and with each one alone, including indices.
 
-    Many examples in single precision as well, for what batch rules do in blocks or by the dtype.
-    At the fast level all that a gradient is taken by are batched in every sample, the rest is made
-    on the first sample of each kind, and two transforms at once on the first. Of ops without a
-    derivative the values, with all arguments batched and with each one alone.
+    Single precision also takes many examples: batch rules may work in blocks or depend on the
+    dtype. At the fast level every sample has all its differentiated arguments batched. The rest
+    runs on the first sample of each kind, and two transforms at once on the first sample. For ops
+    without a derivative the values are compared, with all arguments batched and with each one
+    alone.
     """
     entry = primitive_of(case.spec)
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
-        raise DoesNotApply("random numbers, for which vmap has policies of its own")
+        raise DoesNotApply("random numbers, for which vmap has its own policies")
     if not is_differentiable_op(case.spec, case.context):
         return values_under_vmap(case)
     function, rng = case.function(), case.rng("K23")
@@ -55,8 +56,8 @@ def k23(case: Case) -> int:
 
 
 def values_under_vmap(case: Case) -> int:
-    """For how many choices of batched arguments the values were compared: argsort and its kin have
-    no gradient, and batch rules like any other op."""
+    """For how many choices of batched arguments the values were compared: argsort and similar ops
+    have no gradient, but batch rules like any other op."""
     args = case.sample.args
     arrays = tuple(i for i, x in enumerate(args) if isinstance(x, np.ndarray))
     count, refusal = 0, DoesNotApply("no array to batch")
@@ -108,8 +109,8 @@ def _values_as_one_by_one(case: Case, examples: list[list], batched: tuple[int, 
 
 
 def numbers_under_vmap(function: Function, rng: np.random.Generator) -> int:
-    """How many comparisons (1 or 0) of examples that are numbers, 0-d, where the op takes these:
-    the examples' axis is then the only one there is."""
+    """How many comparisons (1 or 0) of 0-d examples, if the op takes them: the examples' axis is
+    then the only one."""
     args = [x.reshape(-1)[0] if isinstance(x, np.ndarray) and x.size else x for x in function.args]
     args = [np.asarray(x) if isinstance(x, np.generic) else x for x in args]
     of_numbers = Function(function.fn, args, function.params, function.positions, function.names)
@@ -123,8 +124,8 @@ def numbers_under_vmap(function: Function, rng: np.random.Generator) -> int:
 
 
 def as_many_as_the_axis(function: Function, us: Arrays, rng: np.random.Generator) -> int:
-    """How many comparisons (1 or 0) of as many examples as the first axis is long: where both have
-    one length, a rule that takes one for the other raises no error."""
+    """How many comparisons (1 or 0) with as many examples as the first axis is long. With equal
+    lengths, a rule that confuses the two axes raises no error."""
     lengths = [x.shape[0] for x in function.xs if x.ndim]
     if not lengths or not 1 < lengths[0] <= _LONGEST or lengths[0] == _EXAMPLES:
         return 0
@@ -148,7 +149,7 @@ def under_vmap(
     for batched in batched_ones:
         several = len(batched) > 1 or batched == function.positions
         examples = [_example(function, batched, us, k) for k in range(_EXAMPLES if several else 2)]
-        # one argument alone meets one cotangent for all, else each example has its own
+        # with one argument alone all examples share a cotangent, else each has its own
         cotangents = [[v * (1 + k) for v in vs] for k in range(len(examples) if several else 1)]
         try:
             _as_one_by_one(examples, batched, cotangents)
@@ -161,9 +162,10 @@ def under_vmap(
 
 
 def many_under_vmap(case: Case, function: Function) -> int:
-    """How many comparisons (1, or 0 where vmap refuses) were made of 33 examples, three in turn.
+    """How many comparisons (1, or 0 if vmap refuses) of 33 examples, three in turn.
 
-    In single precision where the op takes that: batch rules may go by the dtype, or in blocks.
+    In single precision if the op takes that: batch rules may depend on the dtype, or work in
+    blocks.
     """
     dtype = _SINGLE[case.dtype]
     args = [_in_dtype(x, dtype) if dtype in case.spec.dtypes else x for x in function.args]
@@ -181,7 +183,7 @@ def many_under_vmap(case: Case, function: Function) -> int:
 
 
 def _in_dtype(x: Any, dtype: str) -> Any:
-    """x in this dtype where it is of that kind: there may be real arguments beside complex ones."""
+    """x in this dtype if it is of that kind: complex arguments may come with real ones."""
     return x.astype(dtype) if is_smooth_array(x) and x.dtype.kind == np.dtype(dtype).kind else x
 
 
@@ -210,7 +212,7 @@ def _example(function: Function, batched: Sequence[int], us: dict, k: int) -> Fu
 def _as_one_by_one(
     examples: list[Function], batched: tuple[int, ...], vs: list[Arrays], times: int = 1
 ) -> None:
-    """Value and gradient of the batch, of the examples so many times in turn, against those of its
+    """Value and gradient of the batch, of the examples repeated in turn, against those of its
     examples; for one cotangent or many."""
     n = len(examples)
     try:
@@ -221,7 +223,9 @@ def _as_one_by_one(
         raise DoesNotApply("the shape of the result depends on values")
     pairs = zip(examples, vs * n if len(vs) == 1 else vs, strict=True)
     expected = [(ys, f.vjp(f.xs, v)) for ys, (f, v) in zip(results, pairs, strict=True)]
-    axis = 0 if times == 1 else -1  # a batch rule sees it in front, and other memory behind it
+    axis = (
+        0 if times == 1 else -1
+    )  # a batch rule sees it in front, and another memory order behind it
     values, gradients, alone = _under_vmap(examples * times, batched, vs * times, axis)
     function, what = examples[0], f"with arguments {[*batched]} batched"
     for k, (ys, gs) in enumerate(expected):
@@ -239,9 +243,8 @@ def _as_one_by_one(
 def _under_vmap(
     examples: list[Function], batched: tuple[int, ...], vs: list[Arrays], axis: int
 ) -> list[Arrays]:
-    """The values and gradients, and the values of a call without a gradient. `axis` is that of the
-    examples in what is given.
-    """
+    """The values and gradients, and the values of a call without a gradient. `axis` is the axis of
+    the examples in the arguments."""
     from ... import func
 
     function = examples[0]
@@ -261,7 +264,7 @@ def _under_vmap(
         return tuple(floating_results(function.fn(*args, **function.params)))
 
     def both(*arrays: Any) -> tuple:
-        # `places` begins with what gradients are taken by
+        # `places` begins with the differentiated arguments
         count, others = len(function.positions), arrays[len(function.positions) : n]
         ys, vjp_fn = func.vjp(lambda *ts: call((*ts, *others)), *arrays[:count])
         return ys, vjp_fn(arrays[n:])
@@ -269,10 +272,10 @@ def _under_vmap(
     tensors = [Tensor(x) for x in given]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", func.VmapWarning)
-        try:  # the vmap method of a Function runs where no gradient is taken inside
+        try:  # the vmap method of a Function runs if no gradient is taken inside
             alone = func.vmap(lambda *xs: call(xs), in_dims=in_dims[:n])(*tensors[:n])
         except TransformError as error:
             raise DoesNotApply(f"vmap refuses it: {error}") from error
-        # a rule that vmap refuses, as one with an `if` on its values, is a wrong rule
+        # a rule that vmap refuses (one with an `if` on its values) is a wrong rule
         ys, gs = func.vmap(both, in_dims=in_dims)(*tensors)
     return [[as_array(x) for x in xs] for xs in (ys, gs, alone)]

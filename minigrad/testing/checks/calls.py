@@ -1,4 +1,4 @@
-"""K24 and K25: one call knows nothing of another, and a large call is many small ones."""
+"""K24 and K25: calls are independent of each other, and a large call equals many small ones."""
 
 import numpy as np
 
@@ -12,18 +12,18 @@ from ..spec import OpSpec, Sample
 from .base import check
 from .grown import of_grown
 
-_STEP = 0.01  # how far the other call's arguments lie from the sample's
-_LARGE = (1 << 19) + 9  # elements: more than two blocks of backends/blocks.py, and no round number
+_STEP = 0.01  # the distance of the other call's arguments from the sample's
+_LARGE = (1 << 19) + 9  # elements: over two blocks of backends/blocks.py, no round number
 _MANY, _FEW = (1 << 15) + 9, 1000  # elements: ops have their large forms from 4,096 on
 _FACTORS = (1.0, 0.3, 2.5, -1.0)
-_SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart
-_TYPICAL = 0.9  # quantile of the sizes of terms that may cancel; the median may be that of a tail
+_SAME = {"float64": 1e-12, "float32": 2e-5}  # rounding by which two forms of an op may differ
+_TYPICAL = 0.9  # quantile of the sizes of terms that may cancel; the median may come from a tail
 
 
 @check("K24", "a call between forward and backward changes nothing; right at a second point",
        optional=True)  # fmt: skip
 def k24(case: Case) -> int:
-    """What a rule keeps outside of its call (the last input, the first one) shows here."""
+    """This finds state that a rule keeps outside of its call (the last input, the first one)."""
     function, rng = case.function(), case.rng("K24")
     xs = function.xs
     if not xs or not function.value(xs):
@@ -39,7 +39,8 @@ def k24(case: Case) -> int:
 @check("K25", "large arguments: elements repeat with the values, else finite differences agree",
        per="op", optional=True)  # fmt: skip
 def k25(spec: OpSpec, context: Context) -> int:
-    """Sums of blocks, threads and buffers begin beyond some size; elements do not notice."""
+    """Blocks, threads and buffers of sums begin beyond some size; elements must not depend on
+    it."""
     if not is_elementwise(spec):
         return of_grown(spec, context)
     sample = largest_sample(spec, context)
@@ -70,7 +71,7 @@ def k25(spec: OpSpec, context: Context) -> int:
 
 
 def largest_sample(spec: OpSpec, context: Context) -> Sample:
-    """The sample with most elements: more than one, so that there are values of either sign."""
+    """The sample with most elements: more than one, for values of either sign."""
     samples = context.samples(spec, spec.dtypes[0])
     samples = [sample for sample in samples if _has_elements(sample)]
     if not samples:
@@ -87,11 +88,10 @@ def _resized(args: tuple, n: int) -> tuple:
 
 
 def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
-    """A large array may have a form of its own, in float32 another than in float64: of many
-    different values near the sample's and their multiples, of infinities, NaN and zeros, each one
-    and its gradient is what it is in an array of a thousand; its second derivative, where that of
-    the first thousand is finite, too. Returns how many arrays were compared.
-    """
+    """A large array may have its own form, and another in float32 than in float64. This uses many
+    different values near the sample's and their multiples, infinities, NaN and zeros. Each value
+    and its gradient equal those in an array of a thousand. So does its second derivative where that
+    of the first thousand is finite. Returns how many arrays were compared."""
     rng = context.rng(spec.name, "K25 of many values")
     factors = np.resize(np.repeat(_FACTORS, 7), _MANY)
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
@@ -135,24 +135,25 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
 
 
 def _require_refused_by_few(many: Function, values: list, dtype: str) -> None:
-    """Where all of the array is refused, some part of it is as well."""
+    """If the op refuses the whole array, it must refuse some part of it as well."""
     if values[0] is None and not any(ys is None for ys in values[1:]):
         try:
             many.value(many.xs)
         except Exception as error:
             raise GradcheckError(
-                f"{dtype}: the call raises {error!r} among {_MANY:,} elements, and takes the same "
-                f"elements {_FEW:,} at a time"
+                f"{dtype}: the call raises {error!r} among {_MANY:,} elements, and accepts the "
+                f"same elements {_FEW:,} at a time"
             ) from error
 
 
 def _names(function: Function) -> list[str]:
-    """What the one result of a row of the table is called, and its gradients."""
+    """Names of the result of a row of the table, and of its gradients."""
     return ["the result is ", *[f"the gradient of argument {i} is " for i in function.positions]]
 
 
 def _with_special_values(args: tuple) -> tuple:
-    """Infinities, NaN and zeros in some places, each beside each: first and last of the array."""
+    """Infinities, NaN and zeros at some positions, each next to each: first and last of the
+    array."""
     places = [i for i, x in enumerate(args) if is_smooth_array(x) and x.size == _MANY]
     if len(places) > 3:
         return args
@@ -164,7 +165,8 @@ def _with_special_values(args: tuple) -> tuple:
 
 
 def _second_among_few(many: Function, few: Function, dtype: str) -> int:
-    """How many second derivatives were compared, of all values and of those alike before them."""
+    """How many second derivatives were compared, of all values and of the equal ones before
+    them."""
     if not many.xs:
         return 0
 

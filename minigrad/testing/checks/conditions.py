@@ -1,7 +1,7 @@
-"""K20: whatever else goes on, the gradient is the plain one, bit for bit.
+"""K20: under all of these conditions the gradient is the plain one, bit for bit.
 
-Under hooks, in a checkpoint, beside no_grad, with one argument alone that needs a gradient or is
-asked for, and with one result alone that is used.
+The conditions are hooks, a checkpoint, a no_grad call in between, one argument that alone needs a
+gradient or is requested, one used result.
 """
 
 import numpy as np
@@ -42,8 +42,7 @@ def k20(case: Case) -> int:
 
 def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> list:
     """A call under no_grad has the same value and no history; enable_grad inside records again. In
-    inference_mode the value is the same too.
-    """
+    inference_mode the value is the same too."""
     with inference_mode():
         inferred = function.call([Tensor(x) for x in function.xs])
     for y, value in zip(inferred, values, strict=True):
@@ -64,17 +63,17 @@ def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> li
 
 
 def one_alone(case: Case, function: Function, values: list, vs: list) -> list | None:
-    """Each argument with the others constant: a rule may see which gradients are asked for."""
+    """Each argument with the others constant: a rule may see which gradients are wanted."""
     return one_argument_alone(function, vs) if len(function.xs) > 1 else None
 
 
 def one_asked_for(case: Case, function: Function, values: list, vs: list) -> list | None:
-    """Each argument asked for by itself: mg.grad runs no rule of the others."""
+    """Each argument requested by itself: mg.grad runs no rule of the others."""
     return asked_for_alone(function, vs) if len(function.xs) > 1 else None
 
 
 def unused_results(function: Function, vs: list) -> int:
-    """A result that was not used sends None to a rule, which is the same as zeros."""
+    """An unused result sends None to a rule; that must equal zeros."""
     count = 0
     for used, found, expected in some_results(function, vs):
         for k, (a, b) in enumerate(zip(expected, found, strict=True)):
@@ -90,7 +89,7 @@ def unused_results(function: Function, vs: list) -> int:
 def with_hooks(case: Case, function: Function, values: list, vs: list) -> list | None:
     """A hook on every argument and result sees each gradient once and changes nothing."""
     if not hasattr(Tensor, "register_hook"):
-        case.note("K20", "tensor hooks are not there")
+        case.note("K20", "there are no tensor hooks")
         return None
     leaves, ys = function.record(function.xs)
     seen: list[int] = []
@@ -110,7 +109,7 @@ def in_checkpoint(case: Case, function: Function, values: list, vs: list) -> lis
     try:
         from ...modes.checkpoint import checkpoint
     except ImportError:
-        case.note("K20", "checkpoint is not there")
+        case.note("K20", "there is no checkpoint")
         return None
     leaves = [Tensor(x, requires_grad=True) for x in function.xs]
     ys = floating_results(checkpoint(lambda *xs: tuple(function.call(xs)), *leaves))

@@ -1,4 +1,4 @@
-"""K4 and K5: what a rule may do with the cotangent: multiply it, and not look at its memory."""
+"""K4 and K5: a rule multiplies by the cotangent, and its result does not depend on its memory."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from .pushed import require_linear_in_tangent
 
 
 def recorded(case: Case) -> tuple[Function, list, list, list]:
-    """(function, leaves, results, values) of one recorded call that has something to pull back."""
+    """(function, leaves, results, values) of one recorded call with a gradient."""
     function = case.function()
     leaves, ys = function.record(function.xs)
     if not leaves or not any(getattr(y, "requires_grad", False) for y in ys):
@@ -27,8 +27,8 @@ def recorded(case: Case) -> tuple[Function, list, list, list]:
 def k4(case: Case) -> int:
     """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding.
 
-    Beside a random w: large and small ones alone (a = 0); all ones, the cotangent of a sum, and all
-    another number, that of a mean; |v| and −|v|, of one sign alone.
+    Besides a random w there are large and small ones alone (a = 0). All ones are the cotangent of a
+    sum, and all another number that of a mean. |v| and −|v| have one sign alone.
     """
     function, leaves, ys, values = recorded(case)
     vs, ws = normal(case.rng("K4", "v"), values), normal(case.rng("K4", "w"), values)
@@ -53,12 +53,12 @@ def k4(case: Case) -> int:
             one, other = a * one, b * other
             terms = np.abs(one) + np.abs(other)
             largest = max(np.max(terms, initial=0.0), b * np.max(np.abs(of_v[i]), initial=0.0))
-            slack = 1e-12 * (terms + largest)  # of equal cotangents the terms may cancel
+            slack = 1e-12 * (terms + largest)  # the terms of equal cotangents may cancel
             if not (np.abs(both - (one + other)) <= slack).all():
                 k = int(np.argmax(np.abs(both - (one + other)) - slack))
                 raise GradcheckError(
                     f"the gradient of argument {i} is not linear in the cotangent: for "
-                    f"{a:g} v + {b:g} w it is {both.flat[k]!r}, of v and w alone the sum is "
+                    f"{a:g} v + {b:g} w it is {both.flat[k]!r}. The sum for v and w alone is "
                     f"{(one + other).flat[k]!r}"
                 )
     for i, g in enumerate(pull([np.zeros_like(v) for v in values])):
@@ -71,7 +71,7 @@ def k4(case: Case) -> int:
 
 
 def not_swallowed(value: float, pull: Callable[[], list], of_v: list) -> None:
-    """Where a cotangent has a say, one that is not a number shows; an error shows it as well."""
+    """NaN in a cotangent must reach each gradient that depends on it; an error also reports it."""
     try:
         found = pull()
     except np.linalg.LinAlgError:
@@ -87,10 +87,10 @@ def not_swallowed(value: float, pull: Callable[[], list], of_v: list) -> None:
 
 @check("K5", "the cotangent's memory layout does not matter")
 def k5(case: Case) -> int:
-    """C order against every layout there is, and repeated numbers against their copy.
+    """C order against every other layout, and repeated numbers against their copy.
 
-    Where a gradient is a sum of cotangents they may cancel: their terms are as large as what the
-    cotangents' absolute values give (of a bias: all of one sign).
+    Where a gradient is a sum of cotangents they may cancel. Then the cotangents' absolute values
+    give the size of the terms (for a bias: all of one sign).
     """
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K5"), values)

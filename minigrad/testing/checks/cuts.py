@@ -1,6 +1,6 @@
 """K30: no bit of an elementwise op depends on how an array was cut.
 
-The same in full size, as a table: cut_table.py.
+cut_table.py runs the same in full size, as a table.
 """
 
 import sys
@@ -27,26 +27,26 @@ from .special import special_values
 
 _OURS = "minigrad.testing.samples"
 _DTYPES = ("float64", "float32", "complex128")
-_SIZE = (1 << 15) + 4107  # elements: beyond the sizes from which rules take other steps
-# From 256 KiB on NumPy computes g * p as p * g where p is a temporary array, and a complex product
-# has other bits in the other order. Our rules prevent that; one that is written in NumPy need not.
-_NOT_TURNED = 16_000  # complex numbers of users' ops: fewer than that
-FEWER = 1 << 13  # of an op that takes longer than this much processor time for so many, these
+_SIZE = (1 << 15) + 4107  # elements: beyond the sizes at which rules switch to other forms
+# From 256 KiB on NumPy computes g * p as p * g if p is a temporary array. A complex product then
+# has other bits. Our rules prevent that; users' rules need not.
+_NOT_TURNED = 16_000  # complex numbers of users' ops: fewer than 256 KiB
+FEWER = 1 << 13  # elements for an op that takes long
 _LONGEST = 0.02
-_CUTS = (0, 1, 8, 11, 300, 556, 1600, 6000, 15000)  # between sizes at which steps change, and odd
-_MOVED = 0.3  # how far the values of a sample are moved apart
-_SPECIAL = 7  # every so many numbers one is special: ±0, ±∞, NaN …
-_BLOCK = 1 << 11  # elements of a block where blocks are made small
+_CUTS = (0, 1, 8, 11, 300, 556, 1600, 6000, 15000)  # between sizes at which forms change, and odd
+_MOVED = 0.3  # the spread of a sample's repeated values
+_SPECIAL = 7  # one in so many numbers is special: ±0, ±∞, NaN …
+_BLOCK = 1 << 11  # elements of a block when blocks are small
 WAYS = [(threads, how) for threads in (1, 2, 3) for how in ("plain", "hooks", "parallel")]
 
 
 @check("K30", "the same bits however an array is cut: slices, blocks, threads, hooks", per="op",
        gradient=False, optional=True)  # fmt: skip
 def k30(spec: OpSpec, context: Context) -> int:
-    """Value, gradients and tangent of a part of an array are that part of those of the whole; and
-    so on 1, 2 and 3 threads, with hooks, and by the parallel engine, for arrays in several blocks.
+    """Value, gradients and tangent of a part of an array equal that part of the whole's. They also
+    do on 1, 2 and 3 threads, with hooks, and in the parallel engine, for arrays in several blocks.
 
-    Blocks are made small for that, and the sizes from which arrays are cut into them.
+    The check shrinks blocks, and the sizes from which arrays are cut into them.
     """
     if not is_elementwise(spec):
         raise DoesNotApply("not elementwise")
@@ -122,7 +122,7 @@ class Cut:
 
 
 def _case(spec: OpSpec, context: Context, dtype: str, size: int) -> Cut | None:
-    """The op at the numbers of a sample, repeated and moved apart; fewer if it takes long."""
+    """The op at a sample's numbers, repeated and spread; fewer numbers if it takes long."""
     samples = [s for s in context.samples(spec, dtype) if fits(s)]
     if not samples:
         return None
@@ -147,10 +147,10 @@ def grown(spec: OpSpec, sample: Sample, rng: np.random.Generator, n: int) -> Cut
             if is_smooth_array(x):
                 args[i] = (args[i] * (1 + rng.uniform(-_MOVED, _MOVED, n))).astype(x.dtype)
             if x.dtype.kind == "f":
-                special = args[i][:: _SPECIAL * (1 + i % 2)]  # of two arguments one, or both
+                special = args[i][:: _SPECIAL * (1 + i % 2)]  # in one of two arguments, or in both
                 special[...] = rng.choice(special_values(x.dtype.name), special.size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
-    # with both parts, since complex products have other bits in the other order
+    # with both parts: complex products have other bits in the other order
     (g,) = normal(rng, [np.empty(n, complex)])
     return Cut(function, g, normal(rng, function.xs))
 
@@ -162,8 +162,8 @@ def _require(found: Arrays, whole: Arrays, part: slice, what: str) -> int:
             at = int(np.argmin(equal))
             raise GradcheckError(
                 f"{what} {part.start} to {part.stop} alone: array {i} of value, gradients and "
-                f"tangents has other bits in {np.sum(~equal)} places, {y[at]!r} for "
-                f"{all_of_y[part][at]!r} at {part.start + at}. What is computed may depend on "
+                f"tangents has other bits in {np.sum(~equal)} elements, {y[at]!r} for "
+                f"{all_of_y[part][at]!r} at {part.start + at}. Results may depend on "
                 "values and the dtype, never on the size of an array"
             )
     return sum(y.size for y in found)
@@ -178,7 +178,7 @@ def same(y: np.ndarray, exact: np.ndarray) -> np.ndarray:
 def small_blocks() -> Iterator[None]:
     """Inside, arrays are cut into blocks from some thousands of elements on.
 
-    What has been generated for an op has the sizes in it, so all is generated anew.
+    Generated code for an op contains the sizes, so all code is generated anew.
     """
     sizes = {"LARGE": 2 * _BLOCK, "BLOCK": _BLOCK, "NOTABLE": _BLOCK, "BROADCAST": _BLOCK}
     before = {name: getattr(blocks, name) for name in sizes}

@@ -1,4 +1,4 @@
-"""K14: on a GPU the op gives what it gives on the CPU: value, gradient, and no hidden transfer."""
+"""K14: on a GPU the op gives the same as on the CPU: value, gradient, and no hidden transfer."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from ..numeric import normal
 from .base import check
 
 # Parity, not accuracy: K15 and K16 measure that. Another order of summing and another library's
-# exp differ by some ULP, and products of ill-conditioned samples magnify it; a wrong kernel, a
-# missing case or a float32 in place of a float64 is far outside these.
+# exp differ by some ULP, and products of ill-conditioned samples magnify it. A wrong kernel, a
+# missing case or a float32 instead of a float64 is far outside these.
 _TOLERANCE = {"float64": 1e-8, "complex128": 1e-8, "float32": 2e-3, "complex64": 2e-3}
 _NARROW = 3e-2
 
 
 def gpu_module() -> Any:
-    """CuPy where it is installed and sees a device."""
+    """CuPy if it is installed and sees a device."""
     try:
         import cupy
 
@@ -30,7 +30,7 @@ def gpu_module() -> Any:
 
 
 def on_device(x: Any, xp: Any) -> Any:
-    """x with every NumPy array in it on the device; containers are followed."""
+    """x with every NumPy array in it on the device, also inside containers."""
     if isinstance(x, np.ndarray | np.generic):
         return xp.asarray(x)
     if isinstance(x, dict):
@@ -45,7 +45,7 @@ def k14(case: Case) -> int:
         raise DoesNotApply("no GPU here")
     try:
         return _compared(case, xp)
-    except DeviceError as error:  # a function that CuPy lacks: said, and listed in docs/gpu.md
+    except DeviceError as error:  # a function that CuPy lacks: reported, and listed in docs/gpu.md
         raise DoesNotApply(str(error)) from error
 
 
@@ -79,7 +79,7 @@ def _compared(case: Case, xp: Any) -> int:
 
 
 def _tensor(x: Any, xp: Any = np) -> Any:
-    """A smooth array as a tensor, so that a call runs the op and not NumPy alone."""
+    """A smooth array as a tensor: a call then runs the op and not NumPy alone."""
     return Tensor(x) if is_smooth_array(x) and isinstance(x, xp.ndarray) else x
 
 
@@ -87,7 +87,7 @@ def _compare(what: str, y: Any, expected: np.ndarray, dtype: str) -> None:
     y = y.data if isinstance(y, Tensor) else y
     if isinstance(y, np.ndarray):
         raise GradcheckError(f"{what} came back on the host")
-    y = y.get() if hasattr(y, "get") else np.asarray(y)  # a Python bool or number is the host's
+    y = y.get() if hasattr(y, "get") else np.asarray(y)  # a Python bool or number lives on the host
     if y.shape != expected.shape or y.dtype != expected.dtype:
         raise GradcheckError(
             f"{what} is {y.dtype} {y.shape} on the GPU and {expected.dtype} {expected.shape} on "

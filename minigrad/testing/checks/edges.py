@@ -1,4 +1,4 @@
-"""K29: fused and compiled, an op gives at the ends of the numbers what NumPy gives there."""
+"""K29: fused and compiled, an op gives NumPy's results at the ends of the number line."""
 
 import functools
 import warnings
@@ -21,8 +21,8 @@ from ..spec import OpSpec, Sample
 from .base import check
 from .special import special_values
 
-_MOST = 1 << 12  # combinations of special values: of many arguments fewer values
-_LEAST = 128  # elements, so that a loop has whole vectors and a rest
+_MOST = 1 << 12  # combinations of special values: fewer values for many arguments
+_LEAST = 128  # elements: a loop then has whole vectors and a rest
 _SOME = (1.5, -2.5, 3.7, 20, -20, 100, -100)
 _RELATIVE, _ABSOLUTE = 256, 16  # roundings by which loops may differ: compiled/functions.py
 _SUMS = 1000  # roundings of the largest entry: sums are added in another order
@@ -33,9 +33,9 @@ _SUMS = 1000  # roundings of the largest entry: sums are added in another order
 def k29(spec: OpSpec, context: Context) -> int:
     """Value and gradients of an op as a program of one element: fused, and as a compiled loop.
 
-    The loop is of float32, at the full level of float64 too. (All functions that loops call are
-    compared in both by tests/compiled/test_words.py.) An op with compiled code of its own is called
-    with mg.accelerate on, with infinities, NaN and tiny numbers among those of its samples.
+    The loop runs in float32, at the full level also in float64. (tests/compiled/test_words.py
+    compares all functions that loops call in both.) An op with its own compiled code runs with
+    mg.accelerate on, with infinities, NaN and tiny numbers among those of its samples.
     """
     count, compiles = 0, optional("numba") is not None
     for dtype in ("float64", "float32", "float16"):
@@ -56,7 +56,7 @@ def k29(spec: OpSpec, context: Context) -> int:
 
 
 def _as_a_program(spec: OpSpec, sample: Sample, dtype: str, loops: bool) -> int:
-    """How many numbers were compared: none, where the op cannot be recorded as such a program."""
+    """How many numbers were compared: none, if the op cannot be recorded as such a program."""
     args = _combinations(sample, dtype)
     fn = functools.partial(spec.call, **sample.params)
     if not args or not holds_for(fn, [x.dtype for x in args], [x.shape for x in args]):
@@ -64,7 +64,7 @@ def _as_a_program(spec: OpSpec, sample: Sample, dtype: str, loops: bool) -> int:
     positions = differentiated(spec, tuple(args))
     with _warned() as usual:
         accepted = [_value_and_gradients(fn, args, positions)]
-    if dtype == "float16":  # fused it is computed in float32, and rounded once, at the end
+    if dtype == "float16":  # fused, it computes in float32, and rounds once, at the end
         wide = [x.astype(np.float32) if is_smooth_array(x) else x for x in args]
         ys = _value_and_gradients(fn, wide, positions)
         accepted.append([y.astype(x.dtype) for x, y in zip(accepted[0], ys, strict=True)])
@@ -85,7 +85,7 @@ def _as_a_program(spec: OpSpec, sample: Sample, dtype: str, loops: bool) -> int:
 
 
 def _combinations(sample: Sample, dtype: str) -> list[np.ndarray]:
-    """All tuples of special values in the floating arguments, fewer values where these are many."""
+    """All tuples of special values in the floating arguments; fewer values for many arguments."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     if not places or not all(isinstance(x, np.ndarray) for x in sample.args):
         return []
@@ -118,7 +118,7 @@ def _value_and_gradients(fn: Callable, args: list, positions: list[int]) -> Arra
 
 
 def _by_a_loop(fn: functools.partial, args: list, positions: list[int]) -> Arrays:
-    """The same by one compiled loop, recorded on symbols; nothing where it cannot be one."""
+    """The same by one compiled loop, recorded on symbols; [] if it cannot be one."""
     from ...compiled import launch
 
     def program(g: Any, *xs: Any) -> list:
@@ -140,13 +140,12 @@ def _by_a_loop(fn: functools.partial, args: list, positions: list[int]) -> Array
     return found
 
 
-# -- ops with compiled code of their own -----------------------------------------------------------
+# -- ops with their own compiled code -----------------------------------------------------------
 
 
 def _by_its_own_code(spec: OpSpec, samples: list[Sample]) -> int:
-    """With mg.accelerate on and off, one element and all elements of each argument in turn being
-    infinite, NaN, tiny or −0. Sums of the largest numbers may overflow in one order alone.
-    """
+    """With mg.accelerate on and off, one element and then all elements of each argument in turn are
+    infinite, NaN, tiny or −0. Sums of the largest numbers may overflow in one order alone."""
     primitive = primitive_of(spec)
     cases = [
         (Sample(sample.name, args, sample.params), f"{sample.name}, {value} in argument {i}")
@@ -226,9 +225,8 @@ def _warned() -> Iterator[list]:
 def _require_one_of(
     y: np.ndarray, accepted: list, args: Any, what: str, off: float = 0.0, signed: bool = True
 ) -> None:
-    """NaN where NaN, ∞ where ∞, zeros of one sign, and else but for rounding; of one of `accepted`
-    in each place.
-    """
+    """NaN where NaN, ∞ where ∞, zeros of one sign, and else equal but for rounding: each element
+    must match one of `accepted`."""
     same = np.zeros(y.shape, bool)
     for exact in accepted:
         if y.shape != exact.shape or y.dtype != exact.dtype:

@@ -1,4 +1,4 @@
-"""K27 where elements are equal or whole: of two numbers, of one, all of them 0 or 1."""
+"""K27 where elements are equal or whole: two numbers, one number, all of them 0 or 1."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,16 +10,15 @@ from ..errors import GradcheckError, Inconclusive
 from ..function import Arrays, Function
 from ..numeric import ROUNDING, STEP, normal, pack, slope, unpack
 
-_ADDS = 1e-6  # of the largest: what slopes along u, w and u + w may be off by
-_STRAIGHT = 0.01  # of a step: what it may differ by from the one the other way
-_ALIKE = 0.1  # of the largest: what slopes at two steps may differ by where there is a slope
+_ADDS = 1e-6  # of the largest: tolerance of slopes along u, w and u + w
+_STRAIGHT = 0.01  # of a step: its tolerated difference from the opposite step
+_ALIKE = 0.1  # of the largest: tolerated difference of slopes at two steps, if a slope exists
 
 
 def with_equal_elements(function: Function, name: str, rng: np.random.Generator) -> int:
-    """Where half of the elements are one number and the rest another, along a direction in which
-    they remain so: most ops with kinks at ties are smooth along it, so that the shares of tied
-    elements must add up. Where all are 0 no gradient is NaN. How many of the two could be compared.
-    """
+    """Half of the elements are one number and the rest another. The direction keeps that: most ops
+    with kinks at ties are smooth along it, and the shares of tied elements must add up. If all
+    elements are 0, no gradient is NaN. Returns how many of the two could be compared."""
     us = [_of_two(x, rng) for x in function.xs]
     ties = [_of_two(x, rng) for x in function.xs]
     zeros = [np.zeros_like(x) for x in ties]
@@ -39,11 +38,9 @@ def with_equal_elements(function: Function, name: str, rng: np.random.Generator)
 
 
 def at_plain_numbers(function: Function, name: str, rng: np.random.Generator) -> int:
-    """At how many of these points the gradient could be compared: whole numbers; all elements of
-    all arguments equal, zeros or ones; zeros or ones in one argument beside the others as they are.
-    A rule may have a case of its own for each. Passed over where f has a kink, as at ties of a
-    maximum.
-    """
+    """At how many points the gradient could be compared. The points are whole numbers; all elements
+    of all arguments equal, zeros or ones; zeros or ones in one argument with the others unchanged.
+    A rule may have a special case for each. Kinks of f are skipped, as at ties of a maximum."""
     xs, count = function.xs, 0
     if not xs or not all(x.size for x in xs):
         return 0
@@ -76,8 +73,8 @@ def _whole(x: np.ndarray) -> np.ndarray:
 
 def adds_up(function: Function, xs: Arrays, directions: Sequence[Arrays]) -> bool:
     """Whether f is straight along the sum of directions, and its slopes along them add up to that
-    one: a median of equal numbers is straight along every direction alone, and has a kink there.
-    """
+    of the sum. A median of equal numbers is straight along every direction alone, and has a kink
+    there."""
     total = [np.sum(us, axis=0) for us in zip(*directions, strict=True)]
     if not all(has_slopes(function, xs, us) for us in (*directions, total)):
         return False
@@ -93,13 +90,12 @@ def adds_up(function: Function, xs: Arrays, directions: Sequence[Arrays]) -> boo
     return bool((off <= _ADDS * size + change + ROUNDING).all())
 
 
-_NOTHING = 1e-10  # of a gradient at the sample: what may be left of one that is 0 by cancelling
+_NOTHING = 1e-10  # of a gradient at the sample: the rest of one that cancels to 0
 
 
 def _is_rounding(function: Function, xs: Arrays, us: Arrays, vs: Arrays) -> bool:
-    """Whether the gradient along us is next to nothing beside that of the sample itself, and the
-    function does not change there at all: a determinant of equal rows has no digits to compare.
-    """
+    """Whether the gradient along us is nearly 0, compared with the sample's, and the function
+    constant there. A determinant of equal rows has no digits to compare."""
     u = pack(us)
     at, moved = (
         function.value([x + t * u for x, u in zip(xs, us, strict=True)]) for t in (0, STEP)
@@ -118,8 +114,8 @@ def _of_two(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def has_slopes(function: Function, xs: Arrays, us: Arrays) -> bool:
-    """Whether the function is defined at xs and has slopes along ±us, kinks or none: differences at
-    two steps are about the same, which they are not at a singular matrix."""
+    """Whether the function is defined at xs and has slopes along ±us, with or without kinks.
+    Differences at two steps are then about the same, unlike at a singular matrix."""
     places = [
         [x + t * u for x, u in zip(xs, us, strict=True)]
         for t in (0.0, STEP, STEP / 16, -STEP, -STEP / 16)

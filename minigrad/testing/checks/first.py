@@ -43,9 +43,8 @@ def k3(case: Case) -> int:
 
 
 def require_constants(spec: OpSpec, context: Context, smooth: bool) -> None:
-    """What a primitive declares to be without a gradient, results must not depend on smoothly: no
-    gradient arrives there, and nobody is told. Where that is as it should be, the spec says so.
-    """
+    """No result may depend smoothly on an argument that the primitive declares without a gradient:
+    the missing gradient would go unnoticed. If that is intended, the spec says so."""
     if primitive_of(spec) is None or spec.differentiable is False:
         return
     for case in context.doubles(spec):
@@ -56,8 +55,8 @@ def require_constants(spec: OpSpec, context: Context, smooth: bool) -> None:
                 name = f"constants=({i},)" if smooth else "differentiable=False"
                 raise GradcheckError(
                     f"on sample {case.name!r} a result depends on argument {i} smoothly, which "
-                    "carries no gradient as the op is declared: give it a rule, or say that it "
-                    f"shall have none, {name} in register_op"
+                    "carries no gradient by the op's declaration. Give it a rule, or declare "
+                    f"that it has none: {name} in register_op"
                 )
 
 
@@ -76,8 +75,8 @@ def depends_smoothly(function: Function, case: Case) -> bool:
 
 
 def require_nonzero(spec: OpSpec, context: Context) -> None:
-    """A gradient that is zero in every sample has not been checked at all; the spec may say that it
-    is zero wherever it exists, and must not say so where it is not."""
+    """A gradient that is zero in every sample is unchecked. The spec may declare it zero wherever
+    it exists, but only if that is true."""
     live = sorted(i for op, i in context.live if op == spec.name and spec.zero_at(i))
     if live:
         raise GradcheckError(

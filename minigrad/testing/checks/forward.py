@@ -1,4 +1,4 @@
-"""K1: the forward is NumPy's."""
+"""K1: the forward equals NumPy's."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from .base import check
 def k1(case: Case) -> int:
     """The op on tensors against the reference in double precision, and against itself on arrays.
 
-    Where there is no reference, the op on tensors must still equal the op on plain arrays; a
-    Function, which takes tensors alone, must equal its own second call.
+    Without a reference, the op on tensors must still equal the op on plain arrays. A Function,
+    which takes tensors alone, must equal its own second call.
     """
     args = case.sample.args
     if case.spec.reference is None:
@@ -40,7 +40,7 @@ def k1(case: Case) -> int:
 
 
 def _on_plain_arrays(case: Case) -> list:
-    """The results without a tensor among the arguments, where the function takes plain arrays."""
+    """The results without a tensor among the arguments, if the function takes plain arrays."""
     try:
         return case.call(*case.sample.args)
     except (TypeError, AttributeError):
@@ -50,7 +50,7 @@ def _on_plain_arrays(case: Case) -> list:
 
 
 def _reference_in_double(case: Case) -> list:
-    """What is right: the reference on the same values, with every float in double precision."""
+    """The right result: the reference on the same values, with every float in double precision."""
     try:
         return case.reference(*[widened(x) for x in case.sample.args])
     except Exception as error:
@@ -74,7 +74,7 @@ def widened(x: Any) -> Any:
 
 
 def _reference_as_it_is(case: Case) -> list:
-    """The reference on the sample's own dtype: what dtype NumPy gives. None where it refuses."""
+    """The reference on the sample's own dtype, for NumPy's result dtype. None if it refuses."""
     try:
         return case.reference(*case.sample.args)
     except Exception:
@@ -107,9 +107,9 @@ def _compare(case: Case, i: int, y: np.ndarray, exact: np.ndarray, same: Any, so
 
 
 def expected_dtypes(case: Case, exact: np.ndarray, same: Any) -> list[np.dtype]:
-    """NumPy's own result dtype where the reference is NumPy's; else that or the arguments'.
+    """NumPy's own result dtype if the reference is NumPy's; else that or the arguments'.
 
-    SciPy and hand-written references widen 16-bit floats, where an op keeps its argument's dtype.
+    SciPy and hand-written references widen 16-bit floats; an op keeps its argument's dtype.
     """
     if not is_differentiable(exact.dtype):
         return [exact.dtype]
@@ -139,7 +139,7 @@ def _has_size(x: Any) -> bool:
 
 
 def tolerance(case: Case, dtype: np.dtype, exact: np.ndarray) -> Any:
-    """4 ULP of the result, and √n roundings of the size of what was summed.
+    """4 ULP of the result, and √n roundings of the size of the summed terms.
 
     16-bit sums are formed in float32 and rounded once, so no √n and no sum counts for them.
     """

@@ -1,7 +1,7 @@
 """K25 of ops that are not elementwise: right for large arguments too.
 
-Gradients by finite differences, and values by the reference: of a wrong value the gradient may be
-the right one.
+Finite differences check gradients, and the reference checks values: the gradient of a wrong value
+may be right.
 """
 
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ from .sizes import resized, takes
 _LARGE = (1 << 16) + 4999  # elements: more than a block or buffer of most ops, and no round number
 _LARGE_FORMS = 1 << 12  # elements from which ops have other forms
 _LARGER = (1 << 19) + 9  # more than some blocks that threads share
-_RUNG = 4  # how many times larger than the last each call on the way there is
+_RUNG = 4  # the growth from one call to the next on the way there
 _MOST = 1 << 18  # elements of the results of such a call; the next may have 16 times as many
 _LONGEST = 0.02  # seconds of processor time of such a call; the next may take 16 times as long
-_STEP = 0.01  # how far repeated values are moved apart, as a share of them
-_NEARLY = 1e-9  # of the largest value: by how much a value and the reference's may differ
-_NEAR = 2.0**-12  # of a unit: how far finite differences step; of many elements some lie at kinks
+_STEP = 0.01  # the spread of repeated values, as a share of them
+_NEARLY = 1e-9  # of the largest value: tolerated difference of a value and the reference's
+_NEAR = 2.0**-12  # of a unit: the step of finite differences; some of many elements lie at kinks
 
 
 def of_grown(spec: OpSpec, context: Context) -> int:
-    """For how many ways of growing a sample finite differences could tell something.
+    """For how many ways of growing a sample finite differences were conclusive.
 
-    At the fast level of the first sample for which they can, and the first such way is enough; at
-    the full level of every sample in both double dtypes, the first of them at a larger size too.
-    Besides, how many of the op's large samples agreed.
+    At the fast level the first conclusive sample and way of growing suffice. At the full level
+    every sample is grown in both double dtypes, the first one also to a larger size. The number
+    includes the op's large samples that agreed.
     """
     large = sum(of_large(spec, context, sample) for sample in large_samples(spec, context))
     count = 0
@@ -66,9 +66,8 @@ def large_samples(spec: OpSpec, context: Context) -> Iterator[Sample]:
 
 
 def require_near_reference(spec: OpSpec, args: tuple, params: dict, what: str) -> None:
-    """Values within _NEARLY of the reference's: how much a composition of long sums and
-    exponentials magnifies their roundings no bound for sums can say.
-    """
+    """Values within _NEARLY of the reference's. No bound for sums covers how a composition of long
+    sums and exponentials magnifies rounding."""
     assert spec.reference is not None
     pairs = zip(results(spec.call(*as_tensors(args), **params)),
                 results(spec.reference(*args, **params)), strict=True)  # fmt: skip
@@ -81,12 +80,11 @@ def require_near_reference(spec: OpSpec, args: tuple, params: dict, what: str) -
 
 
 def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
-    """Whether finite differences could tell of a large sample. They take its arguments in rows, so
-    a form for another order in memory meets the one for rows.
-    """
+    """Whether finite differences were conclusive for a large sample. They take its arguments in
+    rows: a form for another memory order is then compared with the one for rows."""
     function = function_of(spec, sample.args, sample.params)
     rng = context.rng(spec.name, "K25", sample.name)
-    function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
+    function.value(function.xs)  # the op must accept its sample: an exception here is a failure
     require_conduct(function, rng, sample.name)
     require_value(spec, context, sample)
     found = agrees(spec, function, function.xs, rng, sample.name)
@@ -98,9 +96,8 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
 
 
 def require_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
-    """Each gradient is the same where it is wanted alone, and where only some results are used:
-    rules may go another way then, which small samples do not go.
-    """
+    """Each gradient is the same if it is wanted alone, and if only some results are used. Rules may
+    then take another path, which small samples do not take."""
     ys = function.value(function.xs)
     vs = [_laid_like(v, y) for v, y in zip(normal(rng, ys), ys, strict=True)]
     _spoil(function, [*ys, *function.vjp(function.xs, vs)])
@@ -115,7 +112,7 @@ def require_conduct(function: Function, rng: np.random.Generator, what: str) -> 
 
 
 def require_value(spec: OpSpec, context: Context, sample: Sample) -> None:
-    """The op's value is the reference's for this sample, if there is a reference."""
+    """The op's value equals the reference's for this sample, if there is a reference."""
     if spec.reference is not None and "K1" not in spec.skips:
         try:
             k1(Case(spec, sample, context))
@@ -124,9 +121,8 @@ def require_value(spec: OpSpec, context: Context, sample: Sample) -> None:
 
 
 def _spoil(function: Function, results: Arrays) -> None:
-    """Fill them with NaN: the next call may be given their memory, and what it leaves unwritten
-    there must not be right because it was.
-    """
+    """Fill them with NaN: if the next call gets their memory, parts that it leaves unwritten must
+    not be right by accident."""
     for y in results:
         if y.flags.writeable and not any(np.may_share_memory(y, x) for x in function.xs):
             y.fill(np.nan)
@@ -138,9 +134,9 @@ def _at_size(
 ) -> bool:  # fmt: skip
     """Whether finite differences could judge a sample grown to this many elements.
 
-    with_value: compare the value with the reference's too. The first that could tell is enough:
-    others are out of order where the op wants order, and the like. in_other_forms: in single
-    precision and with a graph of the backward as well, for which one way of growing a sample does.
+    with_value: also compare the value with the reference's. The first conclusive values suffice:
+    others are out of order where the op wants order, for example. in_other_forms: also in single
+    precision and with a graph of the backward; one way of growing a sample suffices for these.
     """
     if not is_affordable(spec, sample, growth, elements):
         return False
@@ -169,7 +165,7 @@ def _at_size(
 
 @dataclass(frozen=True)
 class Growth:
-    """Arguments' shapes with one axis multiplied, where it has this length.
+    """Arguments' shapes with one axis multiplied, if it has this length.
 
     length   None: every argument that is not 0-d gets a further axis in front
     axis     0, or −1: the last one, which may be that of rows; or −2
@@ -180,7 +176,7 @@ class Growth:
     axis: int = 0
 
     def shapes_for(self, elements: int) -> list[tuple]:
-        """The shapes where the largest of those that grow has at least this many elements."""
+        """The shapes where the largest growing one has at least this many elements."""
         times = -(-elements // max(prod(shape) for shape in self.shapes if self._grows(shape)))
         if self.length is None:
             return [(times, *shape) if shape else () for shape in self.shapes]
@@ -197,9 +193,8 @@ class Growth:
 
 
 def growths(sample: Sample) -> Iterator[Growth]:
-    """With a further axis and along the last one, unless there are indices, whose axes have places
-    of their own; along the first.
-    """
+    """With a further axis and along the last one, unless there are indices, whose axes have their
+    own meaning; along the first."""
     shapes = [np.shape(x) for x in sample.args]
     if not any(shapes) or not all(prod(shape) for shape in shapes):
         return
@@ -218,24 +213,24 @@ def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
 
 
 def refused_for_its_size(function: Function, what: str) -> None:
-    """GradcheckError, with what a call raises for multiples of the sizes that it takes."""
+    """GradcheckError, with the exception of a call at multiples of the accepted sizes."""
     try:
         function.value(function.xs)
     except np.linalg.LinAlgError:
         return  # a matrix of repeated rows, which is singular
     except Exception as error:
         raise GradcheckError(
-            f"{what}: the call raises {error!r}; of fewer elements it does not"
+            f"{what}: the call raises {error!r}; with fewer elements it does not"
         ) from error
 
 
 def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
-    """Whether the op takes such arguments, in a time and memory that they are worth.
+    """Whether the op takes such arguments, within reasonable time and memory.
 
-    Calls at smaller sizes tell: an outer product, or a loop over steps, stops growing there.
-    The thread's own time counts: what else the machine does is no reason to leave an op out.
-    The first of them is no large one. There a rule may refuse as well as the call: sizes that do
-    not fit may pass a forward that only other ops call. Later on a rule that raises is wrong.
+    Calls at smaller sizes decide: an outer product, or a loop over steps, stops growing there. The
+    thread's own time counts: other load on the machine must not exclude an op. The first size is
+    not large. There a rule may refuse as well as the call: sizes that do not fit may pass a forward
+    that only other ops call. At later sizes a rule that raises is wrong.
     """
     first = size = _RUNG * max(np.size(x) for x in sample.args)
     while size < elements:
@@ -260,7 +255,7 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -
 
 
 def is_reference_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
-    """The same of the reference, which may be slow and refuse what the op takes."""
+    """The same for the reference, which may be slow and refuse arguments that the op takes."""
     size = max(np.size(x) for x in sample.args)
     while spec.reference is not None and (size := _RUNG * size) < elements:
         args = resized(sample, growth.shapes_for(size))
@@ -275,7 +270,7 @@ def is_reference_affordable(spec: OpSpec, sample: Sample, growth: Growth, elemen
 
 
 def is_twice_affordable(spec: OpSpec, sample: Sample, growth: "Growth", elements: int) -> bool:
-    """The same of the second derivative, in which there may be a square matrix of all rows."""
+    """The same for the second derivative, which may contain a square matrix of all rows."""
     size = max(np.size(x) for x in sample.args)
     while (size := _RUNG * size) < elements:
         function = grown(spec, sample, growth.shapes_for(size))
@@ -293,7 +288,7 @@ def is_twice_affordable(spec: OpSpec, sample: Sample, growth: "Growth", elements
 def values(function: Function, rng: np.random.Generator) -> Iterator[Arrays]:
     """Arguments whose elements differ: repeated values moved a little, then at equal distances.
 
-    Of the latter no two are near, as ops that sort need; but others may not be defined there.
+    No two of the latter are near, as ops that sort need; but other ops may not be defined there.
     """
     xs = function.xs
     yield [x * (1 + _STEP * u) for x, u in zip(xs, normal(rng, xs), strict=True)]
@@ -309,7 +304,7 @@ def _in_range(y: np.ndarray) -> bool:
 
 
 def _laid_like(v: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """v in the memory order of y, as cotangents that come from elementwise ops are."""
+    """v in the memory order of y, as cotangents from elementwise ops have it."""
     laid = np.empty_like(y)
     laid[...] = v
     return laid
@@ -318,9 +313,8 @@ def _laid_like(v: np.ndarray, y: np.ndarray) -> np.ndarray:
 def agrees(
     spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str
 ) -> bool:
-    """Whether finite differences could tell, and say that the gradient at xs is right. Forward mode
-    agrees with it then, and neither has written into its arguments.
-    """
+    """Whether finite differences were conclusive and confirm the gradient at xs. Forward mode must
+    agree with it, and neither may write into its arguments."""
     try:
         ys = function.value_or_refusal(xs)
         if ys is None or not all(_in_range(y) for y in ys):

@@ -1,4 +1,5 @@
-"""K11: hard points: between the one-sided derivatives at kinks; value and gradient as stated."""
+"""K11: hard points: gradients between the one-sided derivatives at kinks; value and gradient as
+stated."""
 
 import numpy as np
 
@@ -52,7 +53,8 @@ def at_point(spec: OpSpec, point: Point) -> Function:
 def between_one_sided(function: Function, point: Point, context: Context) -> int:
     """⟨g, u⟩ lies between the one-sided derivatives along u, for 40 random u (level full: 200).
 
-    One result at a time: in a mixture of results with signs a kink of one can hide another's.
+    The check takes one result at a time: in a mixture of results with signs, one kink can hide
+    another.
     """
     x = pack(function.xs)
     values = function.value(function.xs)
@@ -77,9 +79,9 @@ def between_one_sided(function: Function, point: Point, context: Context) -> int
 
 
 def gradient_as_stated(function: Function, point: Point) -> int:
-    """The gradients for a cotangent of ones are those that the point pins.
+    """The gradients for a cotangent of ones equal those stated for the point.
 
-    No floating-point warning may occur where all pinned values are finite.
+    No floating-point warning may occur if all stated values are finite.
     """
     stated = [np.asarray(g) for g in point.grads or () if g is not None]
     finite = all(np.isfinite(g).all() for g in stated)

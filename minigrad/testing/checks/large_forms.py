@@ -1,7 +1,7 @@
 """K25 of ops that are not elementwise, continued: other forms that a large call may take.
 
-In single and half precision and with a graph of its backward. What these are held to is the
-gradient in double precision, which finite differences have shown to be right.
+These are single and half precision, and a graph of the backward. The measure is the gradient in
+double precision, which finite differences have confirmed.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from .pushed import has_jvp_rule
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
 _HALF = {"float64": "float16"}
-_OFF = 6e-4  # of a result's length: what long sums in single precision may round apart
-_OFF_HALF = 4e-3  # the same of float16, whose sums are in float32: some eight roundings of results
-_SMALL = 0.1  # of all lengths together: terms may cancel in one that is smaller
-_MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis
-_NEAR = 2.0**-12  # of a unit: how far finite differences step, as in grown.py
-_RECORDED = 1e-9  # of the largest entry: what long sums in double precision may round apart
+_OFF = 6e-4  # of a result's length: rounding of long sums in single precision
+_OFF_HALF = 4e-3  # the same for float16, whose sums are in float32: some eight roundings of results
+_SMALL = 0.1  # of all lengths together: terms may cancel in a smaller one
+_MOVES = 8  # times √n times the change by one rounding of the arguments, n the longest axis
+_NEAR = 2.0**-12  # of a unit: the step of finite differences, as in grown.py
+_RECORDED = 1e-9  # of the largest entry: rounding of long sums in double precision
 
 
 def require_single_precision(
@@ -31,9 +31,9 @@ def require_single_precision(
 ) -> None:
     """Values, gradients and tangents in single precision, of the arguments rounded to it.
 
-    Each may be off by 6e-4 of its length, or of a tenth of all lengths together, and by 8 √n times
-    what it changes by in double precision where each argument moves by one rounding, as sums of n
-    terms may: of elements that sort or cancel that may be all.
+    Each may be off by 6e-4 of its length, or of a tenth of all lengths together. As sums of n terms
+    may, it may also be off by 8 √n times its change in double precision when each argument moves by
+    one rounding. For elements that sort or cancel, that may be the whole value.
     """
     if _takes(spec, function, xs, _SINGLE):
         moves = _MOVES * max(n for x in function.args for n in np.shape(x)) ** 0.5
@@ -43,10 +43,11 @@ def require_single_precision(
 def require_half_precision(
     spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str
 ) -> None:
-    """The same in float16, closer for its size: sums are made in float32, so n makes no difference.
+    """The same in float16, with a stricter bound: sums are made in float32, so n makes no
+    difference.
 
-    Each may be off by 4e-3 of its length, and by 8 times what it changes by where each argument
-    moves by one rounding.
+    Each may be off by 4e-3 of its length, and by 8 times its change when each argument moves by one
+    rounding.
     """
     if _takes(spec, function, xs, _HALF):
         _require_narrow(spec, function, xs, rng, what, _HALF, _OFF_HALF, _MOVES)
@@ -61,7 +62,8 @@ def _require_narrow(
     spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str,
     dtypes: dict[str, str], off: float, moves: float,
 ) -> None:  # fmt: skip
-    """off, moves: what may be, as a share of the length and as so many roundings of arguments."""
+    """off, moves: the tolerance, as a share of the length and as a number of roundings of
+    arguments."""
     args = function.args_with(xs)
     with np.errstate(over="ignore"):
         narrowed = [x.astype(dtypes[str(x.dtype)]) if is_smooth_array(x) else x for x in args]
@@ -98,7 +100,7 @@ def _alike(arrays: Arrays, like: Arrays) -> Arrays:
 def _require_near(
     found: Arrays, exact: Arrays, moved: Callable[[], Arrays], off: float, moves: float, what: str
 ) -> None:
-    """moved: what `exact` is for the moved arguments, asked for only where something is off."""
+    """moved: returns `exact` for the moved arguments, called only if a value is off."""
     sizes = [length(b) for b in exact]
     least = _SMALL * length(np.array(sizes))
     for i, (a, b) in enumerate(zip(found, exact, strict=True)):
@@ -116,7 +118,8 @@ def _require_near(
 
 
 def _in_range(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether b, in double precision, is in the range of a's dtype: no ∞, and not all vanishes."""
+    """Whether b, in double precision, is in the range of a's dtype: no ∞, and not all values
+    vanish."""
     if a.dtype.kind not in "fc":
         return True
     limits, largest = np.finfo(a.dtype), float(np.max(np.abs(b), initial=0.0))
@@ -126,7 +129,7 @@ def _in_range(a: np.ndarray, b: np.ndarray) -> bool:
 def require_recorded(
     function: Function, xs: Arrays, rng: np.random.Generator, what: str, differentiate: bool
 ) -> None:
-    """With create_graph the gradient is the same; and, where wanted, its derivative right."""
+    """With create_graph the gradient is the same; and, on request, its derivative is right."""
     leaves, ys = function.record(xs)
     vs = normal(rng, [as_array(y) for y in ys])
     plain = pulled_back(leaves, ys, vs, retain_graph=True)

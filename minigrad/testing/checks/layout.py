@@ -17,7 +17,7 @@ from .pushed import has_jvp_rule
 def k6(case: Case) -> int:
     """Values and gradients for Fortran, sliced, reversed and read-only inputs, one at a time.
 
-    In every dtype; index arrays, masks and integers are laid out otherwise as well. Repeated
+    The check covers every dtype; index arrays, masks and integers also get other layouts. Repeated
     numbers (stride 0) are compared with their copy: in the first dtype on the first sample of each
     kind, at the full level everywhere.
     """
@@ -39,7 +39,7 @@ def k6(case: Case) -> int:
 
 
 def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int:
-    """The same for argument i of one number or one row, which is in memory once; or refused."""
+    """The same for argument i as one number or one row, which is in memory once; or refused."""
     count = 0
     for name, flat in [*repeated(x)][0 if case.context.full else -1 :]:
         try:
@@ -49,16 +49,15 @@ def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int
         try:
             expected = all_of(case, replaced(case.sample.args, i, flat.copy()))
         except np.linalg.LinAlgError:
-            continue  # of which some have a value and no derivative
+            continue  # some such arguments have a value and no derivative
         found = all_of(case, replaced(case.sample.args, i, flat))
         count += same(case, expected, found, f"argument {i} {name}", sizes, _largest(expected))
     return count
 
 
 def _largest(arrays: dict[str, Any]) -> float:
-    """The size of the terms of sums among the results and gradients: one may be 0 but for their
-    rounding, where they cancel.
-    """
+    """The size of the terms of sums among the results and gradients: terms that cancel may leave 0
+    except for rounding."""
     return float(max(np.max(np.abs(a[np.isfinite(a)]), initial=0.0) for a in arrays.values()))
 
 
@@ -76,8 +75,8 @@ def same(
 
 
 def all_of(case: Case, args: tuple) -> dict[str, Any]:
-    """Every result of the op, every gradient for a fixed cotangent, tangents of a jvp rule, by what
-    each is."""
+    """Every result of the op, every gradient for a fixed cotangent, tangents of a jvp rule, by
+    name."""
     function = Function(case.spec.call, args, case.sample.params, differentiated(case.spec, args))
     if not function.xs:
         ys = case.call(*as_tensors(args))

@@ -1,8 +1,9 @@
-"""A part of K12: an elementwise derivative at ±∞, at huge and at subnormal numbers is its limit.
+"""A part of K12: an elementwise derivative at ±∞, at huge and at subnormal numbers equals its
+limit.
 
-Which limit is right for an op nobody can say; but where value and derivative have come to rest on
-the way to such a number, they stay there. So no convention is asked for: an op whose derivative
-still moves (√x near 0), or whose value is no finite number, may have any.
+No oracle knows the right limit of an op. But if value and derivative stop changing on the way to
+such a number, they must keep these values. So the check assumes no convention. An op whose
+derivative still changes (√x near 0), or whose value is not finite, may have any.
 """
 
 from collections.abc import Iterator
@@ -14,13 +15,13 @@ from ..errors import GradcheckError
 from ..function import Arrays, Function, is_smooth_array
 from ..spec import OpSpec, Sample
 
-# (two numbers on the way, what lies at its end)
+# (two numbers on the way, the number at its end)
 _WAYS = {
     "float64": (((1e100, 1e200), (1e300, np.inf)), ((1e-200, 1e-290), (5e-324,))),
     "float32": (((1e15, 1e25), (1e37, np.inf)), ((1e-20, 1e-35), (1e-45,))),
 }
-_RESTS = {"float64": 1e-9, "float32": 1e-4}  # what counts as the same, of the number or of 1
-_OTHERS = (-3.7, -1.0, -0.5, 0.5, 1.0, 3.7)  # the other arguments meanwhile
+_RESTS = {"float64": 1e-9, "float32": 1e-4}  # tolerance for equal, of the number or of 1
+_OTHERS = (-3.7, -1.0, -0.5, 0.5, 1.0, 3.7)  # the other arguments
 _MOST_ARGUMENTS = 3
 
 
@@ -45,7 +46,7 @@ def _ways(dtype: str) -> Iterator[tuple[tuple[float, ...], float]]:
 
 
 def _with(spec: OpSpec, sample: Sample, places: list, i: int, x: float, dtype: str) -> Function:
-    """The op with x in place i, and all combinations of a few numbers in the other places."""
+    """The op with x as argument i, and all combinations of a few numbers as the other arguments."""
     rows = [[x] if place == i else _OTHERS for place in places]
     grid = [np.array(column.reshape(-1), dtype) for column in np.meshgrid(*rows, indexing="ij")]
     args = list(sample.args)
@@ -57,7 +58,7 @@ def _with(spec: OpSpec, sample: Sample, places: list, i: int, x: float, dtype: s
 
 
 def _rests(functions: list[Function], dtype: str) -> int:
-    """Where value and derivative are the same at two points, the derivative is so at a third."""
+    """If value and derivative are equal at two points, the derivative must be equal at a third."""
     found: list[Arrays] = []
     for function in functions:
         ys = function.value_or_refusal(function.xs)
@@ -77,16 +78,16 @@ def _rests(functions: list[Function], dtype: str) -> int:
             where, there = (_point(functions[j], at) for j in (2, 1))
             raise GradcheckError(
                 f"{dtype}: the derivative by argument {position} ({functions[2].names[position]}) "
-                f"at {where} is {float(g[at])!r}; its limit is {float(limit[at])!r}, which it is "
-                f"at {there} already: from there on neither it nor the value moves. A product such "
-                "as 0 · ∞ in the rule, perhaps, or a square beyond the largest number"
+                f"at {where} is {float(g[at])!r}; its limit is {float(limit[at])!r}, its value "
+                f"at {there}. From there on neither it nor the value changes. Look for a product "
+                "such as 0 · ∞ in the rule, or a square beyond the largest number"
             )
         count += int(rests.sum())
     return count
 
 
 def _same(a: np.ndarray, b: np.ndarray, near: float) -> np.ndarray:
-    """Finite and the same, of their size or of 1."""
+    """Finite and equal, within a tolerance of their size or of 1."""
     return np.abs(a - b) <= near * np.maximum(1, np.abs(b))
 
 

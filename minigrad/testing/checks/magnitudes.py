@@ -1,6 +1,6 @@
 """A part of K15: an elementwise rule in float32 far from 1, against the same rule in float64.
 
-There x² is infinite or 0 in float32 where x, and what the rule should give, are ordinary numbers.
+There x² is infinite or 0 in float32, although x and the right result are ordinary numbers.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from .forward import widened
 _SIZES = (1e-30, 1e-15, 1e-6, 1.5, 1e6, 1e15, 1e30)
 _SIZES_OF_TWO = (1e-30, 1e-15, 1e-6, 1.5, 1e6, 1e30)
 _NEAR, _FLOOR = 1e-3, 1e-5  # of a derivative; of 1: gross errors alone
-_LARGEST = 1e36  # of a value or derivative that float32 should have
+_LARGEST = 1e36  # of a value or derivative within the range of float32
 
 
 def of_magnitudes(case: Case) -> int:
@@ -44,15 +44,15 @@ def of_magnitudes(case: Case) -> int:
     count = 0
     for place, g, d, other in zip(positions, found, exact, rounded, strict=True):
         judged = (np.abs(d) < _LARGEST) & (np.abs(exact_y) < _LARGEST)
-        judged &= np.abs(other - d) <= _NEAR * np.abs(d)  # not where any rounding of x shows
+        judged &= np.abs(other - d) <= _NEAR * np.abs(d)  # not where rounding of x has an effect
         wrong = judged & ~(np.abs(g - d) <= _NEAR * np.abs(d) + _FLOOR)
         if wrong.any():
             k = int(np.argmax(wrong))
             point = [float(x[k]) for x in narrow.xs]
             near_one = np.all([np.abs(x) == 1.5 for x in narrow.xs], axis=0)
-            why = "something on the way to it is beyond the range of float32"
+            why = "an intermediate number is beyond the range of float32"
             if (wrong & near_one).any():
-                why = "the rule is another in float32, near 1 as well as far from it"
+                why = "the rule differs in float32, near 1 as well as far from it"
             raise GradcheckError(
                 f"the gradient of argument {place} ({narrow.names[place]}) at {point} is {g[k]!r} "
                 f"in float32, {d[k]!r} in double precision: {why} "

@@ -1,4 +1,4 @@
-"""K22: what the graph holds is freed by the backward, and no cycle keeps the rest."""
+"""K22: the backward frees the arrays that the graph holds, and no cycle keeps the rest."""
 
 import gc
 import weakref
@@ -30,7 +30,7 @@ def k22(case: Case) -> int:
 
 
 def freed_by_backward(case: Case) -> int:
-    """After the backward, while the results still stand, no array is alive for the rules alone."""
+    """After the backward, while the results still exist, no array is alive for the rules alone."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K22"), values)
     held = {id(x) for y in [*function.xs, *values, *arrays_in(case)] for x in with_bases(y)}
@@ -60,14 +60,14 @@ def arrays_in(case: Case) -> Iterable[Any]:
 
 
 def with_bases(x: Any) -> Iterable[Any]:
-    """x and the arrays whose memory it is a view of: they live as long as it does."""
+    """x and the arrays whose memory it views: they live as long as it does."""
     while x is not None:
         yield x
         x = getattr(x, "base", None)
 
 
 def freed_with_results(case: Case) -> int:
-    """Once results and gradients are dropped, every node is gone, also after create_graph."""
+    """Without references to results and gradients, every node is gone, also after create_graph."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K22"), values)
     found = gradients(leaves, ys, vs, create_graph=True)

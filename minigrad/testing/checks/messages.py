@@ -34,9 +34,8 @@ def k21(spec: OpSpec, context: Context) -> int:
 
 
 def told(error: Exception) -> str:
-    """The calls that the error's notes name, and its message: `in f(x)` is a note without
-    courtesy/, which puts the call in front of the message.
-    """
+    """The calls named in the error's notes, and its message. Without courtesy/, `in f(x)` is a
+    note; with it, the call precedes the message."""
     calls = [note.removeprefix("in ") for note in getattr(error, "__notes__", ())]
     return ": ".join([*calls, str(error)])
 

@@ -14,7 +14,7 @@ from .forward import widened
 from .nearness import agree
 from .roundings import along_itself, coarsest, size_of_terms
 
-# the dtype of the other arguments where one has this dtype
+# the dtype of the other arguments if one has this dtype
 _BESIDE = {
     "float16": "float32",
     "bfloat16": "float32",
@@ -26,11 +26,11 @@ _BESIDE = {
 def of_mixed_dtypes(case: Case) -> int:
     """For how many arguments in another dtype the gradients were compared with those in one dtype.
 
-    float64: one argument in whole numbers, of elementwise ops also of 8 bits without a sign, and a
-    Python number; complex128: one real, also with every second sign turned; else one in the case's
-    dtype, the others in the next wider one. Ops may refuse a mixture, and values outside their
-    domain. At the fast level float32 is mixed in every sample, others in the first one of each
-    kind.
+    float64: one argument in whole numbers, for elementwise ops also of unsigned 8 bits, and a
+    Python number. complex128: one real argument, also with every second sign turned. Other dtypes:
+    one argument in the case's dtype, the others in the next wider one. Ops may refuse a mixture,
+    and values outside their domain. At the fast level float32 is mixed in every sample, others in
+    the first one of each kind.
     """
     if len(differentiated(case.spec, case.sample.args)) < 2:
         return 0
@@ -40,7 +40,7 @@ def of_mixed_dtypes(case: Case) -> int:
 
 
 def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
-    """(what is mixed, such arguments, the same numbers in double precision)."""
+    """(the mixture in words, such arguments, the same numbers in double precision)."""
     args = case.sample.args
     wide = tuple(widened(x) for x in args)
     for i in differentiated(case.spec, args):
@@ -53,7 +53,7 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
                 number = args[i].reshape(-1)[0].item()
                 alike = replaced(args, i, np.full_like(args[i], number))
                 yield f"argument {i} is a Python number", replaced(args, i, number), alike
-                small = np.abs(_whole(args[i])) % 200  # as −x and 1 − x wrap round without a sign
+                small = np.abs(_whole(args[i])) % 200  # −x and 1 − x wrap round in unsigned numbers
                 if np.isfinite(small).all():
                     what = f"argument {i} is in whole numbers of 8 bits"
                     yield what, replaced(args, i, small.astype(np.uint8)), replaced(args, i, small)
@@ -79,9 +79,9 @@ def _whole(x: np.ndarray) -> np.ndarray:
 
 
 def _real(args: tuple, places: list[int], sign: int) -> tuple[tuple, tuple]:
-    """args with the arrays in these places real, and the same numbers in complex arrays.
+    """args with the arrays at these positions real, and the same numbers in complex arrays.
 
-    sign: what every second real number is multiplied by. A negative one has a logarithm only beside
+    sign: the factor of every second real number. A negative number has a logarithm only among
     complex numbers.
     """
     real, alike = list(args), list(args)
@@ -93,16 +93,16 @@ def _real(args: tuple, places: list[int], sign: int) -> tuple[tuple, tuple]:
 
 
 def _in_dtype(x: Any, dtype: str) -> Any:
-    """x in this dtype where it is of that kind and narrower."""
+    """x in this dtype if it is of that kind and narrower."""
     to = np.dtype(dtype)
     narrower = is_smooth_array(x) and x.dtype.itemsize < to.itemsize
     return x.astype(to) if narrower and (x.dtype.kind == "c") == (to.kind == "c") else x
 
 
 def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int:
-    """1 where the op takes the mixture and its gradients are those of one dtype, else 0.
+    """1 if the op takes the mixture and its gradients equal those of one dtype, else 0.
 
-    Beside complex numbers it may not take a real one that is outside of its domain among real ones.
+    With complex numbers among the arguments it may refuse a real one outside of its real domain.
     """
     spec, params = case.spec, case.sample.params
     mixed = function_of(spec, args, params)
@@ -130,7 +130,7 @@ def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int
         if case.dtype in DOUBLE:
             agree(g, d, where)
             continue
-        eps = 4 * coarsest(case)  # what hangs on the narrow argument alone is computed in its dtype
+        eps = 4 * coarsest(case)  # parts that depend on the narrow argument alone have its dtype
         if not (np.abs(widened(g) - d) <= eps * size_of_terms(case, wide, wide_vs, k, d)).all():
             raise GradcheckError(
                 f"{where} is off by {float(np.max(np.abs(widened(g) - d))):.3g} from that in "
@@ -141,6 +141,6 @@ def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int
 
 
 def _comparable(ys: Arrays, exact: Arrays) -> bool:
-    """Whether the mixture has results, as many, of the same shapes and kinds, and finite."""
+    """Whether the mixture has as many results, finite, of the same shapes and kinds."""
     alike = [(y.shape, y.dtype.kind) for y in ys] == [(y.shape, y.dtype.kind) for y in exact]
     return bool(ys) and alike and all(np.isfinite(y).all() for y in exact)

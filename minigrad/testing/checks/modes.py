@@ -1,6 +1,6 @@
-"""A part of K12: plain, recorded and by forward mode a derivative is the same at awkward numbers.
+"""A part of K12: plain, recorded and forward-mode derivatives are equal at awkward numbers.
 
-A rule may take another way for what is to be differentiated again, and forward mode takes that.
+A rule may take another path to be differentiable again, and forward mode takes that path.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ _OFF = 64  # roundings
 
 
 def modes_agree(function: Function, dtype: str) -> int:
-    """How many derivatives of an elementwise function were compared, each in both other ways."""
+    """How many derivatives of an elementwise function were compared, each in both other modes."""
     if not function.xs or not (ys := function.value_or_refusal(function.xs)):
         return 0
     ones, count = [np.ones_like(y) for y in ys], 0

@@ -1,7 +1,7 @@
-"""A part of K12: where a NaN makes a result NaN, that result has a derivative by it, or NaN.
+"""A part of K12: if a NaN makes a result NaN, that result has a derivative by it, or NaN.
 
-A derivative of 0 would say that the result does not depend on it. So a maximum that is NaN has one
-by its NaN, however many others there are beside it.
+A derivative of 0 would say that the result does not depend on it. So a maximum that is NaN has a
+derivative by its NaN, even with further NaNs.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ _SAMPLES = 3  # of an op, at the fast level
 
 
 def nan_shows(spec: OpSpec, context: Context) -> int:
-    """How many NaNs showed in a result, put into two elements of each argument of some samples.
+    """How many NaNs reached a result, put into two elements of each argument of some samples.
 
-    Arguments by which a result has no derivative other than 0, as sign's, are passed over.
+    Arguments by which a result has no derivative other than 0, as sign's, are skipped.
     """
     count = 0
     if spec.nan_hidden:
@@ -61,6 +61,6 @@ def _shows(
             raise GradcheckError(
                 f"{sample.name}: a NaN at {where} of argument "
                 f"{function.names[function.positions[i]]} makes {int(shown.sum())} elements of the "
-                "result NaN, and their derivative by it is 0, as if they did not depend on it"
+                "result NaN. Their derivative by it is 0, as if they did not depend on it"
             )
     return count

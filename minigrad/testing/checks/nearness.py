@@ -1,4 +1,4 @@
-"""How near two results of the same computation must be: the same bits, 8 ULP, or a sum's error."""
+"""Tolerances for two results of the same computation: the same bits, 8 ULP, or a sum's error."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from ..errors import GradcheckError
 from ..spec import OpSpec
 
 _EXACT_FAMILIES = {"shape", "index", "indexing"}
-# By bytes of a real number, relative to the largest entry: sums of a batch may add in another order
+# By bytes of a real number, relative to the largest entry: a batch may sum in another order
 AGREE = {8: 1e-10, 4: 1e-4, 2: 5e-2}
 _EXACT_OPS = {"add", "mul", "sub", "neg", "positive"}
 
 
 def moves_values(spec: OpSpec) -> bool:
-    """Whether the op is of a family that only moves values about."""
+    """Whether the op's family only moves values."""
     families = set(spec.module.removeprefix("minigrad.testing.samples").split("."))
     return bool(families & _EXACT_FAMILIES)
 
@@ -24,10 +24,10 @@ def require_near(
 ) -> None:
     """a and b agree as layout allows for this op (K5, K6).
 
-    sizes   of the op's results, then of its arguments: they tell how many numbers were summed
-            into each entry of a. NumPy adds in an order that hangs on layout, so wherever there
-            was a sum its error bound is what counts
-    scale   of the terms of such a sum, where they may have cancelled in a
+    sizes   of the op's results, then of its arguments: they bound the number of terms summed into
+            each entry of a. NumPy's order of addition depends on layout, so the error bound of a
+            sum is the tolerance
+    scale   of the terms of such a sum, which may have cancelled in a
     """
     if a.shape != b.shape or a.dtype != b.dtype:
         raise GradcheckError(f"{what}: {a.dtype} {a.shape} became {b.dtype} {b.shape}")
@@ -41,22 +41,22 @@ def require_near(
 
 
 def allowed(spec: OpSpec, a: np.ndarray, sizes: list[int], scale: float = 0.0) -> np.ndarray | None:
-    """How far a may move: None for not at all, 8 ULP for elementwise ops, else √n roundings.
+    """The tolerance for a: None for none, 8 ULP for elementwise ops, else √n roundings.
 
-    NumPy's loops for contiguous arrays and for others may round a value apart, which a derivative
-    squares: of cbrt 1/(3y²) moves by 5.
+    NumPy's loops for contiguous arrays and for others may round a value differently, and a
+    derivative squares that: 1/(3y²) of cbrt changes by 5.
     """
     eps = float(finfo(a.dtype).eps)
     row = is_elementwise(spec)
     if (row or moves_values(spec)) and sizes[0] <= a.size:
-        # A complex product is four multiplications, which NumPy fuses in contiguous loops alone.
+        # A complex product is four multiplications, which NumPy fuses only in contiguous loops.
         exact = moves_values(spec) or (spec.name in _EXACT_OPS and a.dtype.kind != "c")
         return None if exact else 8 * eps * np.abs(a)
     return np.full(a.shape, 16 * eps * np.sqrt(max(sizes)) * np.max(np.abs(a), initial=scale))
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise: the same bytes; so −0 is not 0, and a NaN equals itself."""
+    """Elementwise: the same bytes. So −0 is not 0, and a NaN equals itself."""
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     width = a.dtype.itemsize
     equal = a.reshape(-1).view(np.uint8) == b.reshape(-1).view(np.uint8)
@@ -76,7 +76,7 @@ def _first_difference(a: np.ndarray, b: np.ndarray) -> str:
 
 
 def agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:
-    """What a transform gives, `what`, is what the op gives alone, to rounding."""
+    """The result of a transform, `what`, equals the op's alone, to rounding."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise GradcheckError(
             f"{what} is {found.dtype} {found.shape}, alone {expected.dtype} {expected.shape}"
@@ -84,7 +84,7 @@ def agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:
     part = AGREE[np.real(found).itemsize] if is_differentiable(found.dtype) else 0.0
     if part and expected.size:
         room = part * np.abs(expected).max()
-        if room < np.inf and (np.abs(found - expected) <= room).all():  # as nearly always, and fast
+        if room < np.inf and (np.abs(found - expected) <= room).all():  # the common case, and fast
             return
     finite = np.abs(expected[np.isfinite(expected)])
     close = np.isclose(found, expected, part, part * finite.max(initial=0.0), equal_nan=True)

@@ -14,15 +14,15 @@ from ..errors import GradcheckError
 from ..function import Arrays, Function, as_array
 from .nearness import agree
 
-# which transforms, what they give for all examples, and what there is for each alone
+# the transforms, their results for all examples, and the results for each alone
 Compared = Iterator[tuple[str, Any, list[Arrays]]]
 
 
 def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
     """vmap of vmap, vjp of vmap, vmap of jvp and jvp of vmap, against one example at a time.
 
-    The outer vmap has one example, so that batch rules with a special case for one are checked too.
-    Returns the number of comparisons; 0 where an example or vmap is refused.
+    The outer vmap has one example: that also checks batch rules with a special case for one.
+    Returns the number of comparisons; 0 if an example or vmap is refused.
     """
     from ... import func
 
@@ -58,7 +58,7 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
         yield "jvp of vmap, tangent", func.jvp(mapped, tuple(xs), batch(ts))[1], pushed
 
     def of_jvp() -> Compared:
-        # <v, J u> = <Jᵀv, u>, and so are their gradients
+        # <v, J u> = <Jᵀv, u>, so their gradients are equal
         one = [Tensor(x) for x in function.xs]
         expected = func.vjp(lambda *xs: vjp_fn(*xs)[1], *one)[1](tuple(ts))
         found = func.vjp(lambda *xs: push(*xs)[1], *one)[1](tuple(gs))
@@ -74,7 +74,7 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
         expected = [[as_array(g) for g in curve(*map(Tensor, f.xs))] for f in examples]
         try:
             found = func.vmap(curve)(*xs)
-        except TransformError as error:  # as of a rule with an `if` on its values
+        except TransformError as error:  # from a rule with an `if` on its values
             raise GradcheckError(f"vmap refuses the second derivative: {error}") from error
         yield "vmap of vjp of jvp, gradient", found, expected
 
@@ -90,7 +90,7 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
 
 
 def _count_agreeing(comparisons: Compared) -> int:
-    """How many arrays agree, up to a transform that is refused; GradcheckError at a difference."""
+    """How many arrays agree, until a transform refuses; GradcheckError at a difference."""
     count = 0
     with suppress(TransformError, RuleError):
         for name, found, expected in comparisons:

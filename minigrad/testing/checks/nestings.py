@@ -1,13 +1,13 @@
-"""K28: the second derivative is one number, however the transforms that give it are nested.
+"""K28: the second derivative is one number in every nesting of transforms.
 
-Each nesting takes another way through the engine: which level records which, whether a rule sees
-arrays, recorded tensors, tensors of a level or dual numbers, and where the axis of vmap is. The
-function is a scalar with the op inside of products, so that nothing in it is constant:
+Each nesting takes another path through the engine. It decides which level records which, and where
+the axis of vmap is. A rule may see arrays, recorded tensors, tensors of a level or dual numbers.
+The function is a scalar with the op inside of products, without any constant in it:
 
     S(x, w) = Re Σ f(x) · (w̄ + c f(x) + d h(x)),   h a polynomial in all elements of x
 
-with x and w differentiated. Compared is H u, its Hessian times a random direction u; where a
-transform gives whole matrices, those of a ↦ S((x, w) + a₀ t + a₁ u), two by two.
+with x and w differentiated. The check compares H u, its Hessian times a random direction u. For
+transforms that give whole matrices it compares those of a ↦ S((x, w) + a₀ t + a₁ u), two by two.
 """
 
 import functools
@@ -28,17 +28,17 @@ from ..function import Arrays, Function, as_array, gradients
 from ..numeric import normal, pack
 from .base import check
 
-_AGREE = 1e-9  # of the largest entry: the ways differ in rounding alone, and in how it is magnified
-_STEP = 0.01  # how far the second example lies from the first: inside the same domain
-PARTS = ("w", "f", "h")  # what f(x) is multiplied by: another variable, itself, a function of x
+_AGREE = 1e-9  # of the largest entry: the ways differ only in rounding, and in its magnification
+_STEP = 0.01  # the distance of the second example from the first: inside the same domain
+PARTS = ("w", "f", "h")  # the factors of f(x): another variable, itself, a function of x
 
 
 @check("K28", "second order: the same by every nesting of transforms")
 def k28(case: Case) -> int:
-    """Against finite differences, and each nesting against the others, vmap over each too.
+    """Against finite differences, and each nesting against the others, also with vmap over each.
 
-    At the fast level the first sample of each kind and each set of parameters, with vmap and the
-    third order on the first; at the full level all of that on all samples, each of the three
+    The fast level uses the first sample of each kind and each set of parameters; vmap and the third
+    order use the first sample. The full level runs everything on all samples, each of the three
     products alone, and each argument alone.
     """
     function, rng = case.function(), case.rng("K28")
@@ -65,7 +65,7 @@ def is_first(case: Case) -> bool:
 
 
 def is_first_of_its_parameters(case: Case) -> bool:
-    """Whether no sample before it has the same kinds of arguments and the same parameters."""
+    """Whether no earlier sample has the same kinds of arguments and the same parameters."""
 
     def form(sample: Any) -> tuple:
         kinds = [x.dtype.kind if isinstance(x, np.ndarray) else repr(x) for x in sample.args]
@@ -81,8 +81,8 @@ def nestings_agree(
 ) -> tuple[int, float]:  # fmt: skip
     """(how many ways gave the second derivative of S, its size); an error at one that differs.
 
-    whole   under vmap too, and the third derivative
-    size    of the terms, where they may cancel: √x · √x has a second derivative of 0
+    whole   also under vmap, and the third derivative
+    size    of the terms, which may cancel: √x · √x has a second derivative of 0
     """
     scalar = in_products(function, rng, parts)
     point = scalar.xs
@@ -115,7 +115,7 @@ def in_products(function: Function, rng: np.random.Generator, parts: Sequence[st
     share = max(1, sum(x.size for x in xs))
     slopes, bends = (_tensors([r / (share * _largest(x)) for r, x in zip(rs, xs, strict=True)])
                      for rs in (slopes, bends))  # fmt: skip
-    known = [None if np.isfinite(x).all() else np.isfinite(x) for x in xs]  # nansum and its kin
+    known = [None if np.isfinite(x).all() else np.isfinite(x) for x in xs]  # as nansum's arguments
 
     def polynomial(ts: Sequence[Any]) -> Any:
         terms = []
@@ -144,7 +144,7 @@ def _largest(x: np.ndarray) -> float:
 class Gradient(Function):
     """The gradient of a scalar, by a plain backward; its own derivative by create_graph.
 
-    With `us` the gradient of the scalar's derivative along these.
+    With `us`, the gradient of the scalar's derivative along these.
     """
 
     def __init__(self, scalar: Function, us: Arrays | None = None):
@@ -234,7 +234,7 @@ class Ways:
 def _under_vmap(
     scalar: Function, ways: Ways, hu: np.ndarray, along: np.ndarray, size: float
 ) -> int:
-    """How many ways were compared for two points at once; 0 where vmap refuses the value."""
+    """How many ways were compared for two points at once; 0 if vmap refuses the value."""
     from ... import func
 
     def over(f: Callable) -> Callable:
@@ -284,12 +284,12 @@ def _inner(gs: Sequence[Any], us: Sequence[Any]) -> Any:
 
 
 def _total(terms: Iterable[Any]) -> Any:
-    """Their sum; begun with 0, as by `sum`, it would be one node longer."""
+    """Their sum; `sum` begins with 0 and would add a node."""
     return functools.reduce(operator.add, terms)
 
 
 def _real(x: Any) -> Any:
-    """Re x; of a real x itself, for the functions compared here are long chains of nodes."""
+    """Re x; a real x itself: the functions compared here are long chains of nodes."""
     return op.real(x) if x.dtype.kind == "c" else x
 
 

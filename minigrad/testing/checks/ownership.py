@@ -1,4 +1,4 @@
-"""K7 and K8: nothing is written that belongs to somebody else, and no gradient is shared."""
+"""K7 and K8: no op writes into memory that it does not own, and no gradient is shared."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,9 +31,8 @@ def saved_arrays(ys: Iterable[Any]) -> Iterator[tuple[str, np.ndarray]]:
 
 @check("K7", "inputs, cotangent, result and saved arrays are not written")
 def k7(case: Case) -> int:
-    """Their bytes before and after a forward and a backward, plain and with create_graph; and no
-    rule writes into one for a while and then puts back what was there: another thread may read it.
-    """
+    """Compares their bytes before and after a forward and a backward, plain and with create_graph.
+    No rule may write into one and later restore it: another thread may read it in between."""
     watched = [(f"argument {i}", x) for i, x in enumerate(case.sample.args)]
     watched = [(name, x) for name, x in watched if isinstance(x, np.ndarray)]
     before = [x.tobytes() for _, x in watched]
@@ -56,7 +55,7 @@ def k7(case: Case) -> int:
                 raise
             raise GradcheckError(
                 "a rule writes into an argument, the cotangent, the result or a saved array, and "
-                "then puts back what was there; another thread may read it meanwhile. Work on a "
+                "then restores it; another thread may read it in between. Work on a "
                 f"copy ({error})"
             ) from error
     return 3 * len(watched)
@@ -70,9 +69,8 @@ def _require_same(watched: list, before: list, what: str) -> None:
 
 @contextmanager
 def _read_only(arrays: Sequence[np.ndarray]) -> Iterator[None]:
-    """Arrays that nobody may write, for as long as the block runs; those whose memory NumPy does
-    not own stay as they are, since it would not let them be written again.
-    """
+    """Arrays that are read-only while the block runs. Arrays whose memory NumPy does not own stay
+    writable, since NumPy could not make them writable again."""
     ours = [x for x in arrays if isinstance(x, np.ndarray) and owner_of(x).flags.owndata]
     writeable = [x for x in ours if x.flags.writeable]
     for x in writeable:
@@ -80,21 +78,20 @@ def _read_only(arrays: Sequence[np.ndarray]) -> Iterator[None]:
     try:
         yield
     finally:
-        for x in sorted(writeable, key=_depth):  # a view can be written only after its base
+        for x in sorted(writeable, key=_depth):  # a view becomes writable only after its base
             x.flags.writeable = True
 
 
 def _depth(x: Any) -> int:
-    """Of how many arrays x is a view, each a view of the next."""
+    """The length of the chain of views that ends in x."""
     return 0 if getattr(x, "base", None) is None else 1 + _depth(x.base)
 
 
 @check("K8", "no result or gradient shares memory with another, with an argument or a cotangent",
        per="every", gradient=False)  # fmt: skip
 def k8(case: Case) -> int:
-    """Results of an op that is no view, in each dtype; gradients in double precision, where they
-    are compared with the saved arrays as well.
-    """
+    """Results of an op that is no view, in each dtype; gradients in double precision, also compared
+    with the saved arrays."""
     count = of_results(case)
     if case.dtype in DOUBLE:
         with suppress(DoesNotApply):  # without a gradient
@@ -103,9 +100,8 @@ def k8(case: Case) -> int:
 
 
 def of_results(case: Case) -> int:
-    """How many pairs of arrays had to be apart: results and arguments of one call, of arguments in
-    C and in Fortran order, and results of two calls.
-    """
+    """How many pairs of arrays had to be separate. These are results and arguments of one call,
+    with arguments in C and in Fortran order, and results of two calls."""
     primitive, count, earlier = case.primitive, 0, []
     for order in ("C", "F"):
         args = tuple([x.copy(order) if isinstance(x, np.ndarray) else x for x in case.sample.args])
@@ -119,8 +115,8 @@ def of_results(case: Case) -> int:
                 if share_memory(a, b):
                     raise GradcheckError(
                         f"{one} and {other} share memory: a write into one of them (y += 1) would "
-                        "change the other. Return a copy; or make the op with view=True, where "
-                        "sharing is what it is for"
+                        "change the other. Return a copy; or, if sharing is intended, make "
+                        "the op with view=True"
                     )
         for name, y in made:
             for x in earlier:
@@ -143,7 +139,7 @@ def share_memory(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def of_gradients(case: Case) -> int:
-    """How many pairs of a gradient and another array were apart, in repeated backwards."""
+    """How many pairs of a gradient and another array were separate, in repeated backwards."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K8"), values)
     others = [(f"argument {i}", x) for i, x in enumerate(function.xs)]
@@ -151,7 +147,11 @@ def of_gradients(case: Case) -> int:
     others += [(f"cotangent {i}", v) for i, v in enumerate(vs)]
     others += saved_arrays(ys)
     given = []
-    for way in ("retain_graph", "retain_graph", "create_graph"):  # twice: none is written again
+    for way in (
+        "retain_graph",
+        "retain_graph",
+        "create_graph",
+    ):  # twice: no backward may write an earlier gradient
         found = gradients(leaves, ys, vs, **{way: True})
         given += [(f"grad({way}) {i}", g.data) for i, g in enumerate(found) if g is not None]
     for _ in range(2):

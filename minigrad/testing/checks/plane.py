@@ -12,12 +12,12 @@ from .slopes import Slopes, stencil
 _SIZES = (0.13, 0.71, 1.9, 4.3)
 # the axes, where branch cuts lie, and between them
 _DIRECTIONS = (1, 1 + 1j, 1j, -1 + 1j, -1, -1 - 1j, -1j, 1 - 1j)
-_POINTS = 96  # of several arguments, drawn from those of one
+_POINTS = 96  # for several arguments, drawn from those of one
 
 
 def in_the_plane(spec: OpSpec, context: Context, sample: Sample) -> int:
-    """For how many arguments the gradient was compared with slopes along both axes, where these
-    are clear: not beside a branch cut."""
+    """For how many arguments the gradient was compared with slopes along both axes, where these are
+    clear, away from branch cuts."""
     z = np.array([r * u for r in _SIZES for u in _DIRECTIONS])
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     rng = context.rng(spec.name, "in the plane")
@@ -37,8 +37,8 @@ def in_the_plane(spec: OpSpec, context: Context, sample: Sample) -> int:
 
 
 def along_both_axes(function: Function, i: int) -> int:
-    """How many comparisons were made: of the real and the imaginary part of the gradient by
-    argument i, for cotangents of 1 and, where the result is complex, i."""
+    """How many comparisons were made of the real and the imaginary part of the gradient by argument
+    i. The cotangents are 1 and, if the result is complex, i."""
     x, count = function.xs[i], 0
     slopes = [Slopes(stencil(function, i, unit), x) for unit in (1, 1j)]
     clear = slopes[0].clear & slopes[1].clear
@@ -55,8 +55,8 @@ def along_both_axes(function: Function, i: int) -> int:
                 point = [complex(a[k]) for a in function.args if is_smooth_array(a)]
                 raise GradcheckError(
                     f"the {which} part of the gradient by argument {place} "
-                    f"({function.names[place]}) at {point}, for a cotangent of {v}, is {part[k]}, "
-                    f"by finite differences {exact[k]} ({int(wrong.sum())} of {int(clear.sum())} "
+                    f"({function.names[place]}) at {point}, for a cotangent of {v}, is {part[k]}. "
+                    f"Finite differences give {exact[k]} ({int(wrong.sum())} of {int(clear.sum())} "
                     "points)"
                 )
             count += int(clear.sum())

@@ -1,7 +1,7 @@
 """A part of K12: where a derivative grows without end it ends infinite, with its sign, or NaN.
 
-A finite number there, such as the 0 that a rule puts in where a logarithm is not to be taken, says
-that the value does not depend on the argument, where it depends on it more than anywhere.
+A finite number there says that the value does not depend on the argument, although it depends on it
+more than anywhere. An example is the 0 of a rule that avoids a logarithm.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ _POINTS = (0.0, 1.0, -1.0, 2.0, -2.0)
 _STEPS = (2.0**-16, 2.0**-24, 2.0**-32)  # from the point
 _GROWTH = 1.15  # from one step to the next; a logarithm's is 1.5, and 1.33
 _LEAST = 8.0
-_CONTINUOUS = 1e-2  # by which the value at the point may differ from the last before it
-# Others at which derivatives may be stated by convention where they have no limit, as at (0, 0).
+_CONTINUOUS = 1e-2  # tolerated difference between the value at the point and the last before it
+# At other numbers, as at (0, 0), a convention may define derivatives without a limit.
 _GENERIC = (-2.6, -0.7, 0.3, 1.4)
 _OTHERS = (*_GENERIC, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 _MOST_ARGUMENTS = 3
@@ -27,8 +27,8 @@ _MOST_ARGUMENTS = 3
 def at_poles(spec: OpSpec, sample: Sample) -> int:
     """How many derivatives that grow without end were followed to the point, from either side.
 
-    Judged are derivatives by any argument, where the value is infinite at the point. Where it is
-    finite they are judged for other arguments at generic numbers alone.
+    If the value is infinite at the point, the check judges derivatives by any argument. If it is
+    finite, it judges them only for generic numbers as the other arguments.
     """
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     if not 0 < len(places) <= _MOST_ARGUMENTS:
@@ -49,7 +49,7 @@ class _Side:
         self.at, self.way, self.end, self.generic = at, way, end, generic
 
     def grows(self, k: int) -> np.ndarray:
-        """Where derivative k does, and value and derivative are still finite."""
+        """Where derivative k grows, and value and derivative are still finite."""
         first, second, third = [found[k] for found in self.way]
         grown = (np.abs(second) > _GROWTH * np.abs(first)) & (
             np.abs(third) > _GROWTH * np.abs(second)
@@ -80,7 +80,7 @@ def _side(
 
 
 def _with(spec: OpSpec, sample: Sample, places: list, i: int, x: float) -> Function:
-    """The op with x in place i, and all combinations of the others' numbers."""
+    """The op with x as argument i, and all combinations of the others' numbers."""
     rows = [[x] if place == i else _OTHERS for place in places]
     grid = [np.asarray(column).reshape(-1) for column in np.meshgrid(*rows, indexing="ij")]
     args = [

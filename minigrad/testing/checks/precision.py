@@ -16,8 +16,8 @@ from .magnitudes import of_magnitudes
 from .mixed import of_mixed_dtypes
 from .roundings import along_itself, coarsest, size_of_terms, summed
 
-# mpmath differentiates by differences at twice the digits: of expm1(−600) = −1 + 10⁻²⁶¹, 50 digits
-# would leave nothing
+# mpmath differentiates by differences at twice the digits: 50 digits of expm1(−600) = −1 + 10⁻²⁶¹
+# would leave no digit
 _DIGITS = 320
 _SECOND = 400  # ε of a second derivative's length; right rules are off by 40 at most
 _SMALL = 0.02  # of all second derivatives together, or of the direction: less may be rounding
@@ -26,11 +26,11 @@ _SMALL = 0.02  # of all second derivatives together, or of the direction: less m
 @check("K15", "rules in narrow and mixed dtypes against the double-precision rule", per="every",
        optional=True)  # fmt: skip
 def k15(case: Case) -> int:
-    """≤ 4 ULP of max(|d|, 1), times √n where n terms were summed; cotangents of ±1.
+    """≤ 4 ULP of max(|d|, 1), times √n if n terms were summed; cotangents of ±1.
 
-    That leaves small entries of 16 bits much room, so the whole is held to 5 % along d as well.
-    A complex product has twice a real one's rounding (Brent, Percival and Zimmermann 2007: √5
-    ULP/2), hence 8 ULP there.
+    That leaves small entries of 16 bits much room, so the whole must also be within 5 % along d. A
+    complex product has twice a real one's rounding (Brent, Percival and Zimmermann 2007: √5 ULP/2),
+    hence 8 ULP there.
     """
     function = case.function()
     if not function.xs or not (values := function.value(function.xs)):
@@ -68,7 +68,8 @@ def k15(case: Case) -> int:
 
 
 def forward_mode(case: Case, function: Function, wide: Function) -> None:
-    """The same of tangents of ±1 pushed forward: the reverse rules tell nothing of a jvp rule."""
+    """The same for tangents of ±1 in forward mode: the reverse rules say nothing about a jvp
+    rule."""
     rng = case.rng("K15", "jvp")
     us = [rng.choice([-1.0, 1.0], x.shape).astype(x.dtype) for x in function.xs]
     exact = wide.jvp(wide.xs, [widened(u) for u in us])
@@ -83,10 +84,11 @@ def forward_mode(case: Case, function: Function, wide: Function) -> None:
 
 
 def second_order(case: Case, function: Function, wide: Function, values: Arrays) -> int:
-    """The gradient of the gradient, by x and by the cotangent, as a whole for each; how many.
+    """The gradient of the gradient, by x and by the cotangent, as a whole for each; returns their
+    number.
 
-    Of parts far smaller than all together, or than the direction, the rounding may be all there
-    is: those are held to a share of the larger one.
+    Parts far smaller than all together, or than the direction, may be mere rounding: their
+    tolerance is a share of the larger one.
     """
     rng = case.rng("K15", "second order")
     point, ws = [*function.xs, *normal(rng, values)], normal(rng, function.xs)
@@ -106,7 +108,7 @@ def second_order(case: Case, function: Function, wide: Function, values: Arrays)
     return len(found)
 
 
-# Where the derivative is to be accurate relative to itself in the tails as well.
+# Ops whose derivative must be accurate relative to itself in the tails as well.
 _RELATIVE = {"expm1", "log1p", "sigmoid", "softplus"}
 
 
@@ -114,8 +116,8 @@ _RELATIVE = {"expm1", "log1p", "sigmoid", "softplus"}
 def k16(spec: OpSpec, context: Context) -> int:
     """On a logarithmic grid: values ≤ 4 ULP; derivatives ≤ 8 ε max(|d|, 1).
 
-    Where the spec says why, values may also be off by what one ULP of x is worth, |f'(x)| ULP(x),
-    and derivatives by |f''(x)| ULP(x).
+    If the spec gives a reason, values may also be off by the effect of one ULP of x, |f'(x)|
+    ULP(x). Derivatives may be off by |f''(x)| ULP(x).
     """
     if spec.mp is None:
         if is_unary_row(spec):
@@ -153,7 +155,7 @@ def bend_of(f: Any, x: float) -> float:
 
 
 def is_unary_row(spec: OpSpec) -> bool:
-    """Whether the op is of the kind that K16 is for: one argument, with a derivative to check."""
+    """Whether K16 covers the op: one argument, with a derivative to check."""
     primitive = primitive_of(spec)
     one = primitive is not None and len(primitive.arrays) == 1 and primitive.tracked != 0
     return one and is_elementwise(spec) and not spec.zero_gradient
@@ -185,6 +187,6 @@ def _within(x: np.ndarray, a: np.ndarray, b: np.ndarray, allowed: np.ndarray, wh
         i = int(np.argmax(np.where(wrong, np.abs(a - b) / allowed, 0)))
         raise GradcheckError(
             f"the {what} at {float(x[i])!r} is {float(a[i])!r}, mpmath gives {float(b[i])!r}: "
-            f"{abs(a[i] - b[i]) / allowed[i]:.3g} times what is allowed "
+            f"{abs(a[i] - b[i]) / allowed[i]:.3g} times the tolerance "
             f"({int(wrong.sum())} of {len(x)} points)"
         )

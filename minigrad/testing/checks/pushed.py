@@ -1,6 +1,6 @@
-"""Forward mode wherever the reverse rules are looked at, for ops with a jvp rule of their own.
+"""Forward mode for every check of reverse rules, for ops with their own jvp rule.
 
-Others are pushed forward by the rules that are pulled back, so there is nothing to compare.
+Forward mode of other ops uses their reverse rules, so there is nothing to compare.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ..layouts import layouts
 from ..numeric import pack
 from ..spec import OpSpec
 
-_AGREE = 1e-12  # relative to the size of the terms: no finite differences in it
+_AGREE = 1e-12  # relative to the size of the terms: without finite differences
 
 
 def has_jvp_rule(spec: OpSpec) -> bool:
@@ -25,7 +25,7 @@ def has_jvp_rule(spec: OpSpec) -> bool:
 def require_modes_agree(
     spec: OpSpec, function: Function, xs: Arrays, us: Arrays, vs: Arrays, what: str
 ) -> None:
-    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩, of arrays without elements too: there a rule must not fail."""
+    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩, also for arrays without elements: there a rule must not fail."""
     if not has_jvp_rule(spec):
         return
     try:
@@ -47,9 +47,9 @@ def equal_sums(a: np.ndarray, b: np.ndarray, what: str) -> None:
 
 
 def require_linear_in_tangent(spec: OpSpec, function: Function, us: Arrays) -> None:
-    """What K4 asks of a rule and its cotangent, and K5 of its memory.
+    """K4 and K5 for a tangent: linearity, and independence of its memory.
 
-    An op that is said to be linear is its own jvp rule: it must be that at any size of tangents.
+    An op declared linear is its own jvp rule: it must be that at any size of tangents.
     """
     if not has_jvp_rule(spec):
         if "linear" in kind_of(spec):
@@ -69,7 +69,7 @@ def require_linear_in_tangent(spec: OpSpec, function: Function, us: Arrays) -> N
 
 
 def kind_of(spec: OpSpec) -> str:
-    """What the op is declared to be: "linear", "multilinear" ... ; "" for a composite."""
+    """The declared kind of the op: "linear", "multilinear" ... ; "" for a composite."""
     primitive = primitive_of(spec)
     return "" if primitive is None else primitive.kind
 
@@ -82,7 +82,7 @@ def _require_homogeneous(function: Function, us: Arrays, of_us: Arrays, spec: Op
 
 
 def _require_not_swallowed(function: Function, ones: Arrays, of_us: Arrays) -> None:
-    """A tangent that is not a number shows wherever the tangent has a say."""
+    """NaN in a tangent must reach each result that depends on it."""
     for i, (t, one) in enumerate(zip(function.jvp(function.xs, [u * np.nan for u in ones]), of_us)):
         has_a_say = np.abs(one) > 1e-12 * np.max(np.abs(one), initial=0.0)
         if (np.isfinite(t) & has_a_say).any():

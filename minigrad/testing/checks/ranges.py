@@ -20,30 +20,31 @@ from .pushed import require_modes_agree
 from .slopes import Slopes, stencil
 
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
-_FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
-# of one argument: so near one another that no range of a factor of 1.2 goes unseen, and far out
+_FAR = (14.3, 61.7)  # for one argument or two: tails, where rules have special cases
+# for one argument: near enough to hit every range of a factor of 1.2, and far out
 _CLOSE = (1e-4, *[0.01 * 1.2**k for k in range(70)], 1.1e4, 1.7e5, 1.3e6)
-_WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
-_POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # of one argument or two
-_APART = 0.017  # what tells two arguments' values from one another: ties are kinks
+_WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these also meet in ties
+_POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # for one argument or two
+_APART = 0.017  # the distance between two arguments' values: ties are kinks
 _FACTORS = (-1.0, 3.0, 0.2)
 _NUDGE = 0.01
 
 
 @check("K27", "small and large arguments, of either sign; zeros and ties", per="op", optional=True)
 def k27(spec: OpSpec, context: Context) -> int:
-    """Elementwise: each partial at each point of a grid of all combinations, and each second one,
-    of three arguments and more at the full level alone; complex numbers all around the origin.
+    """Elementwise: each partial at each point of a grid of all combinations, and each second one.
+    For three arguments and more the second ones need the full level. Complex numbers lie all around
+    the origin.
 
-    Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
-    alone, of one sign, in order with a zero in each and with two elements equal; made of two
-    numbers alone, of one, in whole numbers, of zeros and of ones, in all arguments and each alone.
-    Points outside of the domain, at kinks and at steps are passed over: finite differences decide
-    nothing there. A jvp rule must agree with the vjp at kinks as well.
+    Other ops: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
+    alone. Further points are of one sign, in order with a zero in each, or have two elements equal.
+    Others consist of two numbers alone, of one, of whole numbers, of zeros or of ones, in all
+    arguments and each alone. Points outside of the domain, at kinks and at steps are skipped:
+    finite differences are inconclusive there. A jvp rule must agree with the vjp at kinks as well.
     """
     samples = [s for dtype in spec.dtypes[:1] for s in context.samples(spec, dtype)]
     if moves_values(spec):
-        raise DoesNotApply("it moves values about, whatever they are")
+        raise DoesNotApply("it only moves values")
     if is_elementwise(spec):
         first = {repr(sample.params): sample for sample in reversed(samples)}
         count = sum(on_grid(spec, context, sample) for sample in first.values())
@@ -74,7 +75,7 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
             us, vs = random_pair(function, xs, rng)
             if not us or not vs:
                 continue
-            with suppress(Inconclusive):  # at kinks both modes still have one convention
+            with suppress(Inconclusive):  # at kinks both modes still share a convention
                 check_direction(function, xs, us, vs, what)
                 count += 1
                 second_order_at(function, xs, vs, what, rng)
@@ -87,7 +88,7 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
 def second_order_at(
     function: Function, xs: Arrays, vs: Arrays, what: str, rng: np.random.Generator
 ) -> None:
-    """The gradient of the gradient at xs, where finite differences can tell."""
+    """The gradient of the gradient at xs, if finite differences are conclusive."""
     pullback, point = Pullback(function), [*xs, *vs]
     us, ws = normal(rng, point), normal(rng, xs)
     check_direction(pullback, point, us, ws, f"{what}: second derivative")
@@ -99,7 +100,7 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
     for factor in _FACTORS:
         choices = [range(n), *[[k] for k in range(n)]] if n > 1 else [range(n)]
         for chosen in choices:
-            # not exactly: sums that cancel must not do so again
+            # not exactly: sums that cancel must not cancel again
             nudged = [x * (1 + _NUDGE * abs(u)) for x, u in zip(xs, normal(rng, xs), strict=True)]
             moved = [x * factor if i in chosen else x for i, x in enumerate(nudged)]
             yield f"times {factor}, arguments {[*chosen]}", moved
@@ -108,7 +109,7 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
         for x in changed:
             if x.size and what == "with a tie":
                 x.flat[x.size // 2] = x.flat[0]
-            elif x.size > 1:  # a matrix of nothing but a zero is singular
+            elif x.size > 1:  # a matrix with a zero alone is singular
                 x[...] = np.sort(x, axis=None).reshape(x.shape)
                 x.flat[int(np.argmin(np.abs(x)))] = 0
         yield what, changed
@@ -117,11 +118,10 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
 
 
 def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
-    """How many partials were compared on a grid, and second ones; of three arguments and more these
-    at the full level alone.
-    """
+    """How many partials were compared on a grid, and second ones; for three arguments and more,
+    second ones only at the full level."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
-    values = _VALUES if len(places) > 2 else (*_VALUES, *_FAR)  # all combinations are many
+    values = _VALUES if len(places) > 2 else (*_VALUES, *_FAR)  # there are many combinations
     values = _CLOSE if len(places) == 1 else values
     special = _WHOLE if len(places) > 2 else _POWERS
     rows = [
@@ -144,7 +144,7 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
 class Partial(Function):
     """The partial of a row of the table by its i-th differentiated argument, as a function.
 
-    NaN where the row has no finite value: there its rule may say anything.
+    NaN where the row has no finite value: there its rule may return anything.
     """
 
     def __init__(self, first: Function, i: int):
@@ -171,11 +171,13 @@ def partials(function: Function) -> int:
     slopes = [Slopes(at, x) for at, x in zip(stencils, function.xs, strict=True)]
     if isinstance(function, Partial):  # a kink along another argument is one of the second partial
         inside &= np.all([slope.clear for slope in slopes], axis=0)
-        sizes = np.abs(function.first.value(function.xs)[0])  # what its rule takes from the value
+        sizes = np.abs(
+            function.first.value(function.xs)[0]
+        )  # terms that its rule takes from the value
         for slope, g in zip(slopes, gradients, strict=True):
             slope.rounding += 4 * ROUNDING * sizes
             slope.clear &= inside
-            # a quantile that is rounded to the end of its support, where the density is infinite
+            # a quantile rounded to the end of its support, where the density is infinite
             slope.clear &= ~(np.isnan(g) & (slope.fine == 0))
     return sum(
         partial(function, i, slope, g, inside)
@@ -184,9 +186,10 @@ def partials(function: Function) -> int:
 
 
 def partial(function: Function, i: int, slope: Slopes, g: np.ndarray, inside: np.ndarray) -> int:
-    """The partial by argument i against its slope, point by point; how many were compared.
+    """The partial by argument i against its slope, point by point; returns the number of
+    comparisons.
 
-    Where not every argument may move, it may be NaN: a power of a negative base by its exponent.
+    Where some argument cannot move, it may be NaN: a power of a negative base by its exponent.
     """
     fine, clear = slope.fine, slope.clear & (inside | ~np.isnan(g))
     wrong = clear & ~(np.abs(g - fine) <= RTOL * np.abs(fine) + slope.noise + slope.rounding)

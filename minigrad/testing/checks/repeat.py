@@ -1,7 +1,7 @@
 """K13: the same computation gives the same bits, again and on every engine.
 
-With one thread of BLAS throughout, as the parallel engine has: with more of them some processors'
-matrix products have other bits.
+BLAS has one thread throughout, as in the parallel engine: with more threads, matrix products have
+other bits on some processors.
 """
 
 from ...backends import blas
@@ -30,7 +30,7 @@ def _compare(case: Case) -> int:
         require_same_bits(y, as_array(again), "a second call")
     engines, missing = available()
     for engine in missing:
-        case.note("K13", f"the {engine} engine is not there")
+        case.note("K13", f"there is no {engine} engine")
     for name, engine in engines.items():
         found = engine(function, function.xs, vs)
         for i, (a, b) in enumerate(zip(expected, found, strict=True)):

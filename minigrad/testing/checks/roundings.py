@@ -1,4 +1,4 @@
-"""How far a gradient in a narrow dtype may lie from the one in double precision (K15)."""
+"""The tolerance of a gradient in a narrow dtype against the one in double precision (K15)."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from ..function import Function, is_smooth_array
 from .forward import widened
 from .spread import summed_to
 
-# of a gradient, in its own direction: a wrong factor shows there, roundings cancel
+# of a gradient, in its own direction: a wrong factor adds up there, roundings cancel
 _SHARE = 0.05
 
 
 def size_of_terms(case: Case, wide: Function, vs: list, i: int, d: np.ndarray) -> np.ndarray:
     """max(|d|, 1) times √n of the n terms that may be summed into each entry of d.
 
-    Where an elementwise op broadcast, the terms are known: theirs are the roundings, which may be
-    far larger than those of a sum in which they cancelled.
+    If an elementwise op broadcast, the terms are known. Their roundings may be far larger than
+    those of a sum in which they cancelled.
     """
     if not is_elementwise(case.spec) or d.size == vs[0].size:
         return np.maximum(np.abs(d), 1) * np.sqrt(summed(case, d, vs))
@@ -36,7 +36,7 @@ def along_itself(g: np.ndarray, d: np.ndarray, rounding: float, what: str) -> No
     if not error <= _SHARE * size**2 + rounding * size:
         raise GradcheckError(
             f"{what} in {g.dtype} is {100 * error / size**2:.3g} % off from that in double "
-            "precision, taken as a whole: a factor is wrong, or a part of it is missing"
+            "precision, taken as a whole: a factor is wrong, or a part is missing"
         )
 
 
@@ -47,7 +47,7 @@ def coarsest(case: Case) -> float:
 
 
 def summed(case: Case, g: np.ndarray, vs: list) -> float:
-    """How many terms one entry of the gradient may be a sum of."""
+    """How many terms one entry of the gradient may sum."""
     sizes = max([v.size for v in vs] + [1])
     if is_elementwise(case.spec):
         return max(1.0, sizes / max(g.size, 1))

@@ -1,4 +1,4 @@
-"""K9: the rule itself, before the engine mends anything that it has not declared to mend."""
+"""K9: the rule itself, before the engine applies more than its declared steps."""
 
 import weakref
 from typing import Any
@@ -18,7 +18,7 @@ from .cotangent import recorded
 from .memory import arrays_in
 from .ownership import saved_arrays
 
-_CALLS = 8  # after which a rule that writes kept arrays in turn has come round
+_CALLS = 8  # enough calls for a rule that writes to several arrays in turn to repeat
 
 
 @check("K9", "a rule returns an array of its input's shape, dtype and device", per="every",
@@ -65,14 +65,15 @@ def rule_of(node: Any, name: str) -> str:
 
 
 def arrays_of(seeds: dict[Any, Any]) -> list:
-    """The cotangents of nodes; of an op with several results they are in a dict or list."""
+    """The cotangents of nodes; those of an op with several results are in a dict or list."""
     return [x for g in seeds.values() for x in _arrays(g)]
 
 
 def not_written_again(case: Case, what: str, kept: np.ndarray) -> None:
-    """Of an array that outlives its backward: a table of constants may, what is written anew not.
+    """An array that outlives its backward must keep its values: a table of constants does, a buffer
+    that the rule fills again does not.
 
-    The rule may have several such arrays and write them in turn.
+    The rule may have several such arrays and write to them in turn.
     """
     before = kept.tobytes()
     function = case.function()
@@ -81,13 +82,13 @@ def not_written_again(case: Case, what: str, kept: np.ndarray) -> None:
         function.vjp(function.xs, vs)
         if kept.tobytes() != before:
             raise GradcheckError(
-                f"{what} returns an array that it keeps, and writes it again in a later call: "
-                "what has been handed on changes then. Return a new array"
+                f"{what} returns an array that it keeps, and writes to it in a later call: "
+                "an earlier gradient changes then. Return a new array"
             )
 
 
 def needed_names(node: Any) -> list[str]:
-    """The name of the input that each parent of the node was."""
+    """The name of the input for each parent of the node."""
     slots = node.plan.slots_of(node)
     if node.op.variadic:
         return [f"{node.op.arrays[0]}[{i}]" for i in slots]
@@ -95,7 +96,7 @@ def needed_names(node: Any) -> list[str]:
 
 
 def inspect(node: Any, name: str, parent: Any, g: Any, c: Any) -> None:
-    """One contribution against the place where it goes."""
+    """One contribution against the input that it belongs to."""
     what = rule_of(node, name)
     if not isinstance(c, np.ndarray | np.generic):
         raise GradcheckError(f"{what} returned a {type(c).__name__}, not an array")
@@ -112,7 +113,7 @@ def inspect(node: Any, name: str, parent: Any, g: Any, c: Any) -> None:
     if _precision(c.dtype) > max(widest, 4):
         raise GradcheckError(
             f"{what} returned {c.dtype} where the input is {parent.dtype}: it computes in twice "
-            "the precision, and takes twice the memory, without having been asked to"
+            "the precision, and takes twice the memory, without need"
         )
     fitted = conform(c, parent, node)
     if fitted.shape != parent.shape or fitted.dtype != parent.dtype:

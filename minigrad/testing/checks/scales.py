@@ -1,10 +1,10 @@
-"""K31: near the ends of a dtype value and gradient follow the law that they follow before.
+"""K31: near the ends of a dtype, value and gradient follow the same law as before.
 
-Many functions multiply their value by 2^(k d) where their arguments are multiplied by 2^k: norms
-with d = 1, normalisations and cosines with d = 0, a square root with d = ½; some do so far out
-alone, as √(1 + x²). Their derivatives are then multiplied by 2^(k (d − 1)). As a power of two
-rounds nothing, that holds up to the largest and down to the smallest numbers, wherever what it
-gives is a number itself. A rule that squares its argument on the way breaks it half-way there.
+Many functions multiply their value by 2^(k d) when their arguments are multiplied by 2^k. Norms
+have d = 1, normalisations and cosines d = 0, a square root d = ½; some follow such a law only far
+out, as √(1 + x²). Their derivatives are then multiplied by 2^(k (d − 1)). A power of two causes no
+rounding. So the law holds up to the largest and down to the smallest numbers, as long as the result
+is in range. A rule that squares its argument breaks it half-way there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .base import check
 
-_NEAR, _FAR = 20, 30  # exponents between which the law is found, in float64; the other way too
+_NEAR, _FAR = 20, 30  # exponents between which the law is measured, in float64, of either sign
 _ENDS = {
     "float32": (50, 70, 100, 116), "float64": (300, 530, 800, 1000), "bfloat16": (50, 70, 100),
 }  # fmt: skip
-_SAME = 1e-9  # what two values of the law may differ by, of the largest
+_SAME = 1e-9  # of the largest: tolerated difference of two values of the law
 _BROKEN = {"float32": 1e-3, "float64": 1e-7, "bfloat16": 0.1}
 _SAMPLES = 3  # of an op, at the fast level
 _QUARTERS = 4  # degrees are whole, halves or quarters
@@ -93,7 +93,7 @@ def _times(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def _degree(ys: Arrays, zs: Arrays, sign: int) -> list[float] | None:
-    """The degree of each result, from values at two scales; None where a value is 0 or no degree
+    """The degree of each result, from values at two scales; None if a value is 0 or no degree
     fits."""
     found = []
     for y, z in zip(ys, zs, strict=True):
@@ -109,7 +109,7 @@ def _degree(ys: Arrays, zs: Arrays, sign: int) -> list[float] | None:
 
 
 def _holds(near: Arrays, further: tuple, chosen: Sequence[int], degree: list, sign: int) -> bool:
-    """Whether all that is known `near` is so `further` out, times the power of two of the law."""
+    """Whether all numbers at `near`, times the law's power of two, equal those `further` out."""
     k = sign * (_FAR - _NEAR)
     pairs = zip(near, further[0] + further[1], strict=True)
     powers = _powers(len(further[0]), len(further[1]), chosen, degree[0])
@@ -130,8 +130,8 @@ def _to_the_end(
     function: Function, chosen: Sequence[int], sign: int, degree: list, vs: Arrays, sample: Sample,
     dtype: str,
 ) -> int:  # fmt: skip
-    """How many values and gradients far out are those at 2^±30 times a power of two."""
-    rng = np.random.default_rng(0)  # not drawn from: the cotangents are given
+    """How many values and gradients far out equal those at 2^±30 times a power of two."""
+    rng = np.random.default_rng(0)  # unused: the cotangents are given
     base = _at(function, chosen, sign * _FAR, vs, rng)
     if base is None:
         return 0
@@ -160,8 +160,8 @@ def _to_the_end(
                 raise GradcheckError(
                     f"{sample.name}: {what} at {list(at)} in {dtype} with {scaled} times 2^{k} is "
                     f"{float(b[at])!r}; the law that it follows from 2^{sign * _NEAR} on, of "
-                    f"degree {degree[0]:g}, gives {float(a[at])!r}. A square or a product on the "
-                    "way is beyond the numbers of the dtype, perhaps"
+                    f"degree {degree[0]:g}, gives {float(a[at])!r}. Perhaps a square or a product "
+                    "inside is beyond the range of the dtype"
                 )
         count += len(found)
     return count
@@ -172,6 +172,6 @@ def _gradient_name(function: Function, i: int) -> str:
 
 
 def _within(x: np.ndarray, low: float, high: float) -> bool:
-    """Whether what is not 0 lies between them."""
+    """Whether all nonzero values lie between them."""
     size = np.abs(x[x != 0])
     return bool(((size >= low) & (size <= high)).all())

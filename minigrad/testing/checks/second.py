@@ -12,10 +12,10 @@ from .base import check
 from .pushed import equal_sums
 
 _MODES = "⟨v, Ju⟩ by forward mode and ⟨Jᵀv, u⟩"
-_THIRD = 40  # coordinates of (x, v) up to which the third order is looked at
+_THIRD = 40  # most coordinates of (x, v) for a check of third order
 _DETACHED = (
-    "Where K2 and K3 pass, the rule is right and its own derivative is not: it may use what no "
-    "longer depends on the input (x.data, a detached value, a residual, NumPy on plain arrays)"
+    "If K2 and K3 pass, the rule is right and its own derivative is not. It may use a value that "
+    "does not depend on the input (x.data, a detached value, a residual, NumPy on plain arrays)"
 )
 
 
@@ -53,7 +53,7 @@ def k10(case: Case) -> int:
 
 
 def of_kind(case: Case) -> str:
-    """What the op's kind says about forward mode, where it has no rule for it."""
+    """The meaning of the op's kind for forward mode, if the op has no jvp rule."""
     op = case.primitive
     if op is None or op.jvp_rule is not None or not op.kind:
         return ""
@@ -68,7 +68,7 @@ def of_kind(case: Case) -> str:
 
 
 def same_value(function: Function, pullback: Pullback, vs: list) -> None:
-    """A rule read on tensors gives what it gives on arrays."""
+    """A rule gives the same on tensors as on arrays."""
     plain = pack(function.vjp(function.xs, vs))
     recorded = pack([g.data for g in pullback.record([*function.xs, *vs])[1]])
     terms = np.abs(plain) + np.abs(recorded)
@@ -99,7 +99,7 @@ def forward_against_reverse(function: Function, us: list, vs: list) -> None:
     equal_sums(pack(vs) * pack(tangents), pack(pulled) * pack(us), _MODES)
     if len(us) > 1:
         for i, (x, u, g) in enumerate(zip(function.xs, us, pulled, strict=True)):
-            # the others are tensors that need no gradient, as in a user's call: no plain arrays
+            # the others are tensors without requires_grad, as in a user's call, not plain arrays
             args = function.args_with([Tensor(x) for x in function.xs])
             alone = Function(function.fn, args, function.params, [function.positions[i]])
             what = f"{_MODES} where only {function.names[alone.positions[0]]} moves"

@@ -1,8 +1,8 @@
-"""K33: what depends on a floating argument has a derivative in it, or refuses to be differentiated.
+"""K33: a result that depends on a floating argument has a derivative by it, or refuses one.
 
-An op without a rule, one that names an argument among its constants and a function that computes
-with NumPy's arrays all give numbers that look right, and a gradient of None or 0. No other check
-asks: that an op says it has no derivative is what they go by.
+An op may lack a rule or name an argument among its constants, or a function may compute with
+NumPy's arrays. All of these give results that look right, and a gradient of None or 0. Other checks
+miss this: they trust an op's declaration that it has no derivative.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,25 +19,25 @@ from .base import check
 
 _STEP = 1e-6
 _LEAST = 1e-4  # of a slope: less may be rounding over the step
-_STEADY = 0.01  # of a slope: by how much it may change where the step is doubled. A jump's halves
+_STEADY = 0.01  # of a slope: its tolerated change when the step doubles. A jump's slope halves
 _SAMPLES = 3  # at the fast level
 
 
 @check("K33", "no argument is a constant in silence", per="op", gradient=False, optional=True)
 def k33(spec: OpSpec, context: Context) -> int:
-    """Each floating argument, one that is said to be constant too, in a random direction."""
+    """Each floating argument, including declared constants, in a random direction."""
     samples = context.samples(spec, "float64") if "float64" in spec.dtypes else []
     count = 0
     for sample in samples if context.full else samples[:_SAMPLES]:
         rng = context.rng(spec.name, "K33", sample.name)
         count += compared(spec.call, sample.args, sample.params, rng)
     if not count:
-        raise DoesNotApply("no result depends on a floating argument, but by jumps")
+        raise DoesNotApply("no result depends on a floating argument, except by jumps")
     return count
 
 
 def compared(call: Callable, args: tuple, params: dict, rng: np.random.Generator) -> int:
-    """In how many arguments the results have slopes, all of which the engine knows or refuses."""
+    """In how many arguments the results have slopes; the engine must know or refuse all of them."""
     return sum(_argument(call, args, params, i, x, rng) for i, x in _floats(args))
 
 
@@ -57,7 +57,7 @@ def _argument(
 
     try:
         slopes = _slopes(lambda z: [as_array(y) for y in results(Tensor(z))], x, rng)
-    except Exception:  # it does not take such numbers
+    except Exception:  # it refuses such numbers
         return 0
     if not any(slope.any() for slope in slopes):
         return 0
@@ -76,7 +76,7 @@ def _argument(
             raise GradcheckError(
                 f"result {k} depends on argument {i}, by finite differences with a slope of "
                 f"{slope.reshape(-1)[int(np.argmax(np.abs(slope)))]!r}, and its gradient is "
-                f"{'none' if g is None else '0'}: give the op a rule for it, or refuse an argument "
+                f"{'none' if g is None else '0'}. Give the op a rule for it, or refuse an argument "
                 "that requires a gradient (constant_array with the argument's name)"
             )
     return 1

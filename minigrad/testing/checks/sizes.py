@@ -16,25 +16,25 @@ from ..spec import OpSpec, Sample
 from .base import check
 from .pushed import require_modes_agree
 
-_MORE = 3  # elements of a vector beyond those of the array that it is compared with
-_STEP = 0.01  # how far a value is moved, as a share of it
+_MORE = 3  # further elements in the vector that an array is compared with
+_STEP = 0.01  # the move of a value, as a share of it
 _FOUR_AXES = (2, 1, 2, 3)
 _FIVE_AXES = (2, 1, 2, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
-# of one argument, or of all alike
+# for one argument, or for all at once
 _FURTHER = ((7,), (8,), (16,), (64,), (1, 3), (3, 1), (3, 3), (2, 3, 1), (2, 130))
 
 
 @check("K17", "size matrix: 0-d, empty, one element, three axes, four; arguments left out",
        per="op", gradient=False, optional=True)  # fmt: skip
 def k17(spec: OpSpec, context: Context) -> int:
-    """Exception parity with the reference; its shape and values; gradients of the inputs' shapes.
+    """The same exceptions as the reference; its shape and values; gradients of the inputs' shapes.
 
-    Values come from a sample, repeated to the size, so that they lie in the op's domain. An
-    elementwise op gets every combination of sizes, others one size for all arguments and each
-    argument's size changed alone; both get four axes, and five, for all. Arguments that
-    may be left out are, each alone, and an op of any number of them gets one, and five: there
-    gradients are finite differences'.
+    Values come from a sample, repeated to the size: so they lie in the op's domain. An elementwise
+    op gets every combination of sizes. Other ops get one size for all arguments, and each
+    argument's size changed alone. Both get four axes, and five, for all. Each optional argument is
+    left out alone, and an op of any number of arguments gets one, and five. There finite
+    differences check the gradients.
     """
     sample = first_sample(spec, context)
     count = 0
@@ -76,7 +76,7 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
 
 
 def left_out(spec: OpSpec, context: Context) -> int:
-    """For how many arguments that may be left out the gradients of the rest were compared.
+    """For how many optional arguments the gradients of the others were compared without it.
 
     Each alone, in the first sample that gives it.
     """
@@ -97,8 +97,8 @@ def left_out(spec: OpSpec, context: Context) -> int:
 
 
 def other_counts(spec: OpSpec, context: Context, sample: Sample) -> int:
-    """Of an op of any number of arguments, for how many other numbers its gradients were compared:
-    one, and five, where it takes these."""
+    """For an op of any number of arguments, how many other numbers had their gradients compared:
+    one, and five, if it takes these."""
     primitive, given = primitive_of(spec), len(sample.args)
     count = 0
     for n in (1, 5) if primitive is not None and primitive.variadic else ():
@@ -110,7 +110,8 @@ def other_counts(spec: OpSpec, context: Context, sample: Sample) -> int:
 
 
 def optional_arguments(spec: OpSpec) -> list[int]:
-    """Positions of what may be None: a primitive names it, others have None as its default."""
+    """Positions of arguments that may be None: a primitive names them, others have None as the
+    default."""
     primitive = primitive_of(spec)
     if primitive is not None:
         named = () if primitive.variadic else primitive.arrays
@@ -132,7 +133,7 @@ def resized(sample: Sample, shapes: Iterable[tuple]) -> tuple:
 
 
 def as_reference_or_error(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
-    """Where the reference raises the op raises; else shapes and values are equal to rounding."""
+    """If the reference raises, the op raises; else shapes and values are equal to rounding."""
     if spec.reference is None:
         return 0
     try:
@@ -181,7 +182,7 @@ def gradient_shapes(spec: OpSpec, context: Context, args: tuple, params: dict, w
 
 
 def with_a_graph(function: Function, vs: list, what: str) -> None:
-    """The gradient with create_graph is the same at this size, and has a gradient in its turn."""
+    """The gradient with create_graph is the same at this size, and has a gradient itself."""
     xs, gs = function.xs, function.vjp(function.xs, vs)
     try:
         leaves, found = Pullback(function).record([*xs, *vs])
@@ -199,10 +200,10 @@ def with_a_graph(function: Function, vs: list, what: str) -> None:
 
 
 def takes(function: Function) -> bool:
-    """Whether an op takes arguments that no sample has, and its rules take them too.
+    """Whether the op and its rules take arguments that no sample has.
 
-    Sizes that do not fit, or an axis of another kind, may pass a forward that only other ops call,
-    and be refused by its rule.
+    Sizes that do not fit, or an axis of another kind, may pass a forward that only other ops call.
+    Its rule may then refuse them.
     """
     try:
         function.vjp(function.xs, function.value(function.xs))
@@ -212,9 +213,9 @@ def takes(function: Function) -> bool:
 
 
 def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
-    """The gradient at this size against finite differences, where these can tell.
+    """The gradient at this size against finite differences, if these are conclusive.
 
-    Each value is moved a little: a sample that was repeated would be full of ties.
+    Each value is moved a little: a repeated sample would be full of ties.
     """
     function = function_of(spec, args, params)
     rng = context.rng(spec.name, what)
@@ -230,8 +231,8 @@ def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict,
 
 
 def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> None:
-    """The gradients of a row of the table, whose elements know nothing of their shape, nor of how
-    many others there are: those among them in a vector of some more."""
+    """The gradients of a row of the table, whose elements depend neither on their shape nor on
+    their number. Each must equal its gradient in a longer vector."""
     longer = [repeated(x, x.size + _MORE) for x in args]
     flat = function_of(spec, longer, params)
     vs = [np.ones_like(y) for y in flat.value(flat.xs)]

@@ -1,4 +1,5 @@
-"""Slopes of a row of the table at many points at once, by finite differences; which are clear."""
+"""Slopes of a row of the table at many points at once, by finite differences; which ones are
+clear."""
 
 import numpy as np
 
@@ -6,8 +7,8 @@ from ..function import Function
 from ..numeric import ROUNDING, STEP
 
 _STEP = STEP / 4
-_CLEAR = 1e-5  # noise above this share of a slope decides nothing
-_SIDES = 1e-2  # nor do slopes from left and right that differ by more
+_CLEAR = 1e-5  # above this share of a slope, noise makes it unclear
+_SIDES = 1e-2  # so does a larger difference of the slopes from left and right
 
 
 def stencil(function: Function, i: int, unit: complex = 1) -> dict[int, np.ndarray]:
@@ -20,7 +21,8 @@ def stencil(function: Function, i: int, unit: complex = 1) -> dict[int, np.ndarr
 
 
 class Slopes:
-    """Slopes at many points from a stencil `at` around x, what they are off by, which are clear."""
+    """Slopes at many points from a stencil `at` around x, their errors, and which ones are
+    clear."""
 
     def __init__(self, at: dict, x: np.ndarray):
         h = _STEP

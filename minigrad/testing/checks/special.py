@@ -29,12 +29,12 @@ def special_values(dtype: str) -> np.ndarray:
 def k12(spec: OpSpec, context: Context) -> int:
     """Values as the reference's; the gradient is never NaN where argument and value are finite.
 
-    Elementwise ops get every combination of special values, for each set of parameters; of these
-    and of ops without a reference the derivative at the ends of the number line is its limit.
-    There, plain, recorded and forward derivatives agree, and what grows without end is infinite.
-    Others have a special value put into each floating argument of a sample. So have ops that
-    answer for NaN alone (`nan_alone`), and no other value than NaN. What a NaN makes NaN has a
-    derivative by it.
+    Elementwise ops get every combination of special values, for each set of parameters. For these
+    and for ops without a reference, the derivative at the ends of the number line is its limit.
+    There, plain, recorded and forward derivatives agree, and derivatives that grow without end are
+    infinite. Other ops get a special value in each floating argument of a sample. Ops that define
+    only their result for NaN (`nan_alone`) get no other special value. A result that is NaN by a
+    NaN has a derivative by it.
     """
     count = 0
     if spec.nan_alone:
@@ -72,7 +72,8 @@ def every_combination(spec: OpSpec, sample: Sample, dtype: str, with_values: boo
 
 
 def derivatives_agree(spec: OpSpec, sample: Sample, dtype: str) -> int:
-    """In every mode alike at every tuple of special values, of three arguments of every other."""
+    """Derivatives agree in every mode at every tuple of special values; for three arguments, at
+    tuples of every other value."""
     several = sum(map(is_smooth_array, sample.args)) > 2
     args = combinations(sample, special_values(dtype)[:: 2 if several else 1])
     places = differentiated(spec, tuple(args))
@@ -80,7 +81,7 @@ def derivatives_agree(spec: OpSpec, sample: Sample, dtype: str) -> int:
 
 
 def combinations(sample: Sample, values: np.ndarray) -> list:
-    """The sample's arguments with all tuples of the values; none where it has no floating one."""
+    """The sample's arguments with all tuples of the values; none without a floating argument."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     if not places:
         return []
@@ -93,9 +94,8 @@ def combinations(sample: Sample, values: np.ndarray) -> list:
 
 
 def as_reference(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
-    """The op's values are the reference's, NaN for NaN; where that raises, the op raises. Where the
-    reference raises DoesNotApply it has no answer to compare with.
-    """
+    """The op's values equal the reference's, NaN for NaN. If the reference raises, the op raises;
+    if it raises DoesNotApply, there is no result to compare with."""
     assert spec.reference is not None
     tensors = as_tensors(args)
     try:
@@ -111,7 +111,7 @@ def as_reference(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
     found = results(spec.call(*tensors, **params))
     for y, exact in zip(found, expected, strict=True):
         y, exact = as_array(y), np.asarray(exact)
-        if y.dtype.kind in "fc":  # SciPy's references answer float32 in float64
+        if y.dtype.kind in "fc":  # SciPy's references return float64 for float32
             exact = exact.astype(y.dtype)
         require_value(y, exact, what, is_elementwise(spec), args)
     return sum(np.size(y) for y in expected) or 1
@@ -141,13 +141,13 @@ def require_value(
 
 
 def _largest(arrays: list) -> float:
-    """The largest finite magnitude: what a sum's rounding is relative to."""
+    """The largest finite magnitude, the scale of a sum's rounding."""
     sizes = [np.abs(x[np.isfinite(x)]) for x in arrays if is_smooth_array(x)]
     return max([float(size.max(initial=0.0)) for size in sizes] + [0.0])
 
 
 def gradient_is_a_number(spec: OpSpec, args: list, params: dict) -> int:
-    """Where all arguments and the value are finite, no gradient is NaN."""
+    """If all arguments and the value are finite, no gradient is NaN."""
     places = differentiated(spec, tuple(args))
     function = Function(spec.call, args, params, places)
     leaves, ys = function.record(function.xs)

@@ -1,4 +1,4 @@
-"""K18: broadcasting: the engine's, of elementwise ops, and what other ops have of their own."""
+"""K18: broadcasting: the engine's, for elementwise ops, and the own broadcasting of other ops."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -17,7 +17,7 @@ from .sizes import along_a_direction, as_reference_or_error, first_sample, resiz
 BROADCASTS = (
     (), (1,), (3,), (0,), (1, 1), (1, 3), (2, 1), (2, 3), (4, 1, 1), (4, 2, 1), (4, 2, 3), (2, 0),
 )  # fmt: skip
-_BATCH = (2, 3)  # two axes in front, of which the second lies between others
+_BATCH = (2, 3)  # two axes in front, the second of them between others
 
 
 @check(
@@ -28,11 +28,11 @@ _BATCH = (2, 3)  # two axes in front, of which the second lies between others
     optional=True,
 )
 def k18(spec: OpSpec, context: Context) -> int:
-    """Values as the reference's, and the gradient is that of the broadcast arguments, summed.
+    """Values as the reference's, and the gradient equals that of the broadcast arguments, summed.
 
-    The second is an oracle without finite differences: broadcasting first and summing the
-    gradient afterwards is what broadcasting means. Further arguments are 0-d. Ops that are not
-    elementwise get axes of length one, and axes that others lack, wherever they take them.
+    The second is an oracle without finite differences: broadcasting first and summing the gradient
+    afterwards is the definition of broadcasting. Further arguments are 0-d. Other ops get axes of
+    length one, and axes that the other arguments lack, if they take them.
     """
     if not is_elementwise(spec):
         return axes_of_one(spec, context)
@@ -105,7 +105,7 @@ def axes_of_one(spec: OpSpec, context: Context) -> int:
 
 
 def taken(spec: OpSpec, context: Context, args: tuple, sample: Sample, what: str) -> int:
-    """1 where the op takes these arguments, and what is wrong there as an error."""
+    """1 if the op takes these arguments; a fault is an error."""
     function = function_of(spec, args, sample.params)
     try:
         _, ys = function.record(function.xs)
@@ -118,9 +118,9 @@ def taken(spec: OpSpec, context: Context, args: tuple, sample: Sample, what: str
 
 
 def variants(sample: Sample, positions: list[int]) -> Iterator[tuple[str, tuple]]:
-    """Each axis of each differentiated argument cut to length one; such an argument with axes in
-    front that the others lack; all with two axes in front, one of length one in such an argument.
-    """
+    """Each axis of each differentiated argument cut to length one, and such an argument with extra
+    axes in front. Then all arguments with two axes in front, one of length one in such an
+    argument."""
     arrays = [i for i, x in enumerate(sample.args) if isinstance(x, np.ndarray)]
     positions = [i for i in positions if i in arrays]
     for i in positions:

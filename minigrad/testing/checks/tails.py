@@ -1,8 +1,8 @@
 """K32: far out, where a derivative is small, it still has digits: relative to itself.
 
-A rule that computes 1 − y² from y = tanh x has none left once y has rounded to 1. That is so in
-float32 from x = 9 on and in float64 from 19 on, so no reference is needed but the rule itself:
-between the two, the same rule in float64 says what the one in float32 should have said.
+A rule that computes 1 − y² from y = tanh x has no digits left once y has rounded to 1. That happens
+in float32 from x = 9 on and in float64 from 19 on. So no other reference is needed: between the
+two, the rule in float64 gives the right result for the rule in float32.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from .ranges import Partial
 _TAIL = (0.7, 2.3, 3.4, 4.6, 5.8, 7.3, 8.7, 10.2, 12.1, 14.6)
 _FAR = (37.0, 210.0, 3.1e3, 4.7e4)
 _NEAR_ONE = (1 - 2.0**-5, 1 - 2.0**-10, 1 - 2.0**-15, 1 + 2.0**-12)
-_FEW = (0.7, 3.4, 8.7, 14.6, 1 - 2.0**-10)  # of three arguments and more: all combinations are many
-_FACTORS = (3.0, 6.0, 9.0, 13.0)  # of samples of other ops
+_FEW = (0.7, 3.4, 8.7, 14.6, 1 - 2.0**-10)  # for three arguments and more, with many combinations
+_FACTORS = (3.0, 6.0, 9.0, 13.0)  # for samples of other ops
 _SAMPLES = 3  # at the fast level
 _OFF = 0.01  # of a derivative: gross errors alone, that is fewer than two digits
-_CONDITION = 1e-4  # of it: what rounding the arguments and the cotangent may change
-_SMALLEST, _LARGEST = 1e-30, 1e36  # of what float32 should have
-_NOISE = 1e-12  # of the cotangent: of a sum of an op's, less may be float64's own rounding
+_CONDITION = 1e-4  # of it: the tolerated change by rounding the arguments and the cotangent
+_SMALLEST, _LARGEST = 1e-30, 1e36  # within the range of float32
+_NOISE = 1e-12  # of the cotangent: less may be float64's own rounding in an op's sum
 _EPS = float(np.finfo(np.float32).eps)
 
 
@@ -37,10 +37,11 @@ _EPS = float(np.finfo(np.float32).eps)
 def k32(spec: OpSpec, context: Context) -> int:
     """The rule in float32 against that in float64, wherever the latter is well conditioned.
 
-    Elementwise ops: each partial on a grid of numbers near and far, all combinations, and unless
-    the spec says why not each second one. Others: samples times 3 to 13, by reverse and by forward
-    mode, and the gradient of the gradient. Judged are entries that hardly change when arguments and
-    cotangent do by an ε of float32: of the others no digit need be right.
+    Elementwise ops: each partial on a grid of numbers near and far, all combinations. Each second
+    one is added unless the spec gives a reason against it. Others: samples times 3 to 13, by
+    reverse and by forward mode, and the gradient of the gradient. The check judges entries that
+    hardly change when arguments and cotangent change by an ε of float32. Other entries need no
+    right digit.
     """
     if not {"float32", "float64"} <= {*spec.dtypes}:
         raise DoesNotApply("not in both float32 and float64")
@@ -56,7 +57,7 @@ def k32(spec: OpSpec, context: Context) -> int:
         chosen = samples if context.full else samples[:_SAMPLES]
         count = sum(_of_multiples(spec, context, sample) for sample in chosen)
     if not count:
-        raise DoesNotApply("no derivative there that is well conditioned")
+        raise DoesNotApply("no derivative there is well conditioned")
     return count
 
 
@@ -120,8 +121,8 @@ def _compare(
 ) -> int:
     """How many entries of a derivative in float32 were compared with those in float64.
 
-    elementwise: where an elementwise op's may be; no other's rounding is in them
-    but: parts of the names of derivatives that are left out
+    elementwise  where entries of an elementwise op are judged; no other entry's rounding is in them
+    but          parts of the names of derivatives that are left out
     """
     found = narrow(xs, vs)
 
@@ -148,8 +149,8 @@ def _compare(
             where = [float(x[at]) for x in xs if elementwise is not None]
             raise GradcheckError(
                 f"{what} by argument {k} at {where or list(at)} is {g[at]!r} in float32, {d[at]!r} "
-                f"in double precision: it has lost its digits, as a difference of what has rounded "
-                f"to the same number does ({int(wrong.sum())} of {int(np.sum(judged))})"
+                f"in double precision: it has lost its digits, as a difference of "
+                f"nearly equal numbers does ({int(wrong.sum())} of {int(np.sum(judged))})"
             )
         count += int(np.sum(judged))
     return count

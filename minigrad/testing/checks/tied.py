@@ -26,7 +26,7 @@ def k19(case: Case) -> int:
         if found is None:
             continue
         g, separate = found
-        # one may be a sum that has cancelled, as 1 − t/x of poisson_nll: the cotangents are about 1
+        # one may be a sum that cancelled, as 1 − t/x of poisson_nll: the cotangents are about 1
         terms = sum(map(np.abs, separate)) + 0.1
         if not (np.abs(g - sum(separate)) <= 1e-14 * terms).all():
             raise GradcheckError(
@@ -46,8 +46,8 @@ def _listed(places: Sequence[int]) -> str:
 
 
 def in_shared_memory(case: Case, function: Function, places: Sequence[int]) -> None:
-    """Tensors of their own over one array, as x and x.detach() are: each keeps its own gradient,
-    where all are asked for and where one alone is."""
+    """Separate tensors over one array, as x and x.detach() are: each keeps its own gradient,
+    whether all are wanted or one alone."""
     x = function.xs[places[0]]
     apart = _at(function, [x.copy() if k in places else z for k, z in enumerate(function.xs)])
     shared = _at(function, [x if k in places else z for k, z in enumerate(function.xs)])
@@ -67,7 +67,7 @@ def _at(function: Function, xs: Sequence[np.ndarray]) -> Function:
 
 
 def in_forward_mode(case: Case, function: Function, places: Sequence[int]) -> None:
-    """The same of a jvp rule: the arguments are one, and so are their tangents."""
+    """The same for a jvp rule: the arguments are one, and so are their tangents."""
     if not has_jvp_rule(case.spec):
         return
     us = normal(case.rng("K19", *places, "jvp"), function.xs)

@@ -1,7 +1,7 @@
-"""Calls on which K34 compares an op's variants with its reference: large, and laid out otherwise.
+"""Calls on which K34 compares an op's variants with its reference: large, and in other layouts.
 
-A variant is asked from `least` elements on. So the samples are grown beyond that: elements repeat,
-moved a little apart; an op that is not elementwise grows along an axis that it can have longer.
+A variant is called from `least` elements on. So the samples are grown beyond that: elements repeat,
+moved a little; an op that is not elementwise grows along an axis of variable length.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,20 +19,20 @@ from ..spec import OpSpec, Sample
 from .grown import Growth, grown, growths, large_samples
 from .sizes import takes
 
-_FEW = 1 << 12  # elements of a call where the variant takes any number
+_FEW = 1 << 12  # elements of a call if the variant takes any number
 _COLUMNS = 37  # of a large elementwise call: more than a vector of a loop, and no round number
 _SPLIT = (1 << 21) + 9  # elements: more than several threads' blocks (backends/blocks.py)
-_FACTORS = (1.0, 0.3, 2.5, -1.0)  # of a sample's values, by which they repeat
+_FACTORS = (1.0, 0.3, 2.5, -1.0)  # factors of a sample's repeated values
 _DRAWN = 10_007  # random factors, which repeat too
-_STEP = 0.01  # how far repeated values are moved apart, as a share of them
+_STEP = 0.01  # the spread of repeated values, as a share of them
 _SAMPLES = 3
-_RUNG, _MOST, _LONGEST = 4, 1 << 18, 0.1  # of a sample as it grows: see grown.py
+_RUNG, _MOST, _LONGEST = 4, 1 << 18, 0.1  # for a sample as it grows: see grown.py
 _ENDS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the op: what is special in it, its arguments, and how far it is compared.
+    """One call of the op: its special feature, its arguments, and the order of its comparison.
 
     differentiate   to second order; else the results and residuals alone
     """
@@ -48,8 +48,7 @@ def calls_of(
 ) -> Iterator[Call]:
     """Calls with `least` elements or more in one of their arrays, the plainest first.
 
-    taken   how many calls the variant has computed. One that it leaves in two layouts is not laid
-            out in others
+    taken   how many calls the variant has computed. After two refused layouts a call gets no others
     """
     for dtype in spec.dtypes:
         for sample in _different(spec, context, dtype):
@@ -60,7 +59,7 @@ def calls_of(
 
 
 def large_calls(spec: OpSpec, context: Context) -> Iterator[Call]:
-    """The large samples, as they are and as a batch lies whose channels are side by side."""
+    """The large samples, as they are and as a batch with adjacent channels in memory."""
     for sample in large_samples(spec, context):
         yield Call(sample.name, sample.args, sample.params, True)
         laid = tuple([_channels_last(x) for x in sample.args])
@@ -76,13 +75,12 @@ def _channels_last(x: Any) -> Any:
 
 
 def _different(spec: OpSpec, context: Context, dtype: str) -> list[Sample]:
-    """The samples; at the fast level the largest one of each set of parameters and of numbers in
-    the place of arrays, and, where arrays keep their axes as they grow, of each number of axes; and
-    an empty one, if there is one.
-    """
+    """The samples to use. The fast level takes the largest one of each set of parameters and of
+    numbers instead of arrays. If arrays keep their axes as they grow, it takes one of each number
+    of axes. An empty sample is added, if there is one."""
     try:
         samples = context.samples(spec, dtype)
-    except Exception:  # a dtype of a package that is not here
+    except Exception:  # a dtype of a missing package
         return []
     if context.full:
         return samples
@@ -129,7 +127,7 @@ def _elements(
 
 
 def _spread(x: Any, shape: tuple, rng: np.random.Generator) -> Any:
-    """The values of x repeated, and where they are no whole numbers multiples of them near by."""
+    """The values of x repeated, and unless they are whole numbers, near multiples of them."""
     if not isinstance(x, np.ndarray) or not x.ndim or not x.size:
         return x
     y = repeats(x, shape)
@@ -140,9 +138,8 @@ def _spread(x: Any, shape: tuple, rng: np.random.Generator) -> Any:
 
 
 def _with_ends(x: Any, i: int) -> Any:
-    """Infinities, NaN and zeros first and last: in each argument i at another period, so that each
-    meets each.
-    """
+    """Infinities, NaN and zeros first and last: in each argument i at another period, so each meets
+    each."""
     if not is_smooth_array(x) or not np.ndim(x):
         return x
     changed, ends = x.copy(), np.repeat(_ENDS, len(_ENDS) ** min(i, 2))
@@ -166,9 +163,10 @@ def _laid(args: tuple) -> Iterator[tuple[str, tuple]]:
 
 
 def _broadcast(args: tuple) -> Iterator[tuple[str, tuple]]:
-    """Each array of several as a row, a column and an empty one beside the others; one alone empty.
+    """Each array of several as a row, a column and an empty one among the others; a single one
+    empty.
 
-    An empty one is asked of a variant where another array is large, or where it takes any size.
+    A variant gets an empty array if another array is large, or if it takes any size.
     """
     large = [i for i, x in enumerate(args) if isinstance(x, np.ndarray) and x.ndim]
     for i in large:
@@ -185,7 +183,7 @@ def _broadcast(args: tuple) -> Iterator[tuple[str, tuple]]:
 
 
 def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int]) -> Iterator[Call]:
-    """At the fast level three samples of each dtype, of which the first is laid out otherwise."""
+    """At the fast level three samples of each dtype, the first of them in other layouts."""
     elements = max(least, _FEW)
     for dtype in spec.dtypes:
         used = 0
@@ -211,7 +209,7 @@ def _grown(spec: OpSpec, context: Context, least: int, taken: Callable[[], int])
 
 
 def _growths(spec: OpSpec, sample: Sample) -> Iterator[Growth]:
-    """The ways in which a sample may grow; of an op that takes steps in their rows alone."""
+    """The ways in which a sample may grow; an op that takes steps grows only in their rows."""
     if not spec.steps:
         yield from growths(sample)
         return
@@ -221,9 +219,8 @@ def _growths(spec: OpSpec, sample: Sample) -> Iterator[Growth]:
 
 
 def _grows(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
-    """Whether the op takes the sample so grown, in a time and memory that it is worth. Its rules
-    must take it too: sizes that do not fit may pass a forward that only other ops call.
-    """
+    """Whether the op takes the sample so grown, within reasonable time and memory. Its rules must
+    take it too: sizes that do not fit may pass a forward that only other ops call."""
     size = _RUNG * max(np.size(x) for x in sample.args)
     if not takes(grown(spec, sample, growth.shapes_for(size))):
         return False

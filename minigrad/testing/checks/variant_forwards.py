@@ -1,4 +1,5 @@
-"""One variant of an op's forward beside its reference, and its derivatives beside those of that."""
+"""One variant of an op's forward against its reference, and its derivatives against the
+reference's."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,17 +21,17 @@ from .device import on_device
 from .nearness import allowed, same_bits
 from .variant_calls import Call
 
-_ROUNDINGS = 256  # by which other arithmetic may differ: compiled/functions.py
-_FLOOR = 1 / 16  # of a unit, beside an element: where terms of size one cancel in it
-_MOVES = 8  # times what one rounding of the arguments changes
-_SUMS = 1000  # roundings of the largest entry: sums are added in another order
+_ROUNDINGS = 256  # tolerated for other arithmetic: compiled/functions.py
+_FLOOR = 1 / 16  # of a unit, added to an element's size: terms of size one may cancel in it
+_MOVES = 8  # times the change by one rounding of the arguments
+_SUMS = 1000  # roundings of the largest entry: sums may add in another order
 
 
 @dataclass
 class Parity:
-    """What has been found of one variant.
+    """The findings for one variant.
 
-    calls     those that it has computed and that were compared
+    calls     the calls that it has computed and that were compared
     worst     the largest difference in units in the last place; 0: the same bits
     failure   the first difference that is too large
     """
@@ -45,7 +46,7 @@ class Parity:
 
 
 class Beside:
-    """A forward that computes the reference, and beside it what the variant gives, to compare."""
+    """A forward that computes the reference, and also the variant's result, to compare."""
 
     def __init__(
         self, spec: OpSpec, op: Primitive, variant: Variant, found: Parity, xp: Any
@@ -73,7 +74,7 @@ class Beside:
     def compare(self, spec: OpSpec, call: Call, context: Context, inside: bool = False) -> None:
         """One call: each run of the op's forward in it, then its derivatives as a whole.
 
-        inside: a call of another function, whose rules may be what runs the op
+        inside: a call of another function, whose rules may run the op
         """
         op, xp, before = self.op, self.xp, self.found.calls
         seed = int(context.rng(spec.name, "K34", call.what).integers(1 << 32))
@@ -100,7 +101,7 @@ class Beside:
         except GradcheckError as error:
             raise GradcheckError(f"{call.what}: {error}") from error
         except Exception:
-            return  # what the op itself refuses; of a matrix of equal rows there is no derivative
+            return  # the op itself refuses; a matrix of equal rows has no derivative
         with with_forward(op, self.form):
             found = derived(args)
         try:
@@ -109,17 +110,15 @@ class Beside:
             raise GradcheckError(f"{call.what}: {error}") from error
 
     def named(self, y: Any) -> dict[str, Any]:
-        """A forward's results and residuals; of a GPU's the results alone. There a kernel may save
-        other residuals than the reference, for its rules to read; their gradients are compared.
-        """
+        """A forward's results and residuals; on a GPU the results alone. There a kernel may save
+        other residuals than the reference, for its rules to read; their gradients are compared."""
         arrays = [a for a in results(y) if hasattr(a, "dtype")]
         several = len(arrays) if self.xp is np else self.outputs
         return {f"result {i}": a for i, a in enumerate(arrays[:several])}
 
     def numpys(self, expected: Any, arrays: tuple, params: dict) -> dict[str, Any]:
-        """What the reference gives; for a GPU's arrays what it gives for the same ones on the host:
-        CuPy's remainder(5, inf) is NaN, and its clip passes over a NaN among the bounds.
-        """
+        """The reference's result. For a GPU's arrays the host computes it: CuPy's remainder(5, inf)
+        is NaN, and its clip ignores a NaN among the bounds."""
         if self.xp is not np:
             arrays, params = _back_on_host(arrays), _back_on_host(params)
         if self.xp is not np or expected is None:
@@ -127,9 +126,10 @@ class Beside:
         return self.named(expected)
 
     def near(self, expected: dict, given: dict, args: tuple, at: Callable[[tuple], dict]) -> None:
-        """The variant's are the expected ones but for rounding; remember the largest difference.
+        """Require the variant's arrays to equal the expected ones but for rounding; record the
+        largest difference.
 
-        at   the expected ones for other arguments, asked for only where something is off
+        at   returns the expected arrays for other arguments, called only if a value is off
         """
         if expected.keys() != given.keys():
             raise GradcheckError(f"it gives {[*given]}, the reference {[*expected]}")
@@ -148,7 +148,7 @@ class Beside:
 
 
 def _by_a_rounding(args: tuple, xp: Any) -> tuple:
-    """The arguments, each number of which moves by one rounding, up or down."""
+    """The arguments, each number moved by one rounding, up or down."""
     moved = list(args)
     for i, x in enumerate(args):
         if is_smooth_array(x):
@@ -192,7 +192,7 @@ def derivatives(
 
 
 def random_like(rng: np.random.Generator, like: Any) -> np.ndarray:
-    """N(0, 1) values of the shape and dtype, on the host; laid like an array that is there."""
+    """N(0, 1) values of the shape and dtype, on the host; in the layout of a given array."""
     v = rng.standard_normal(like.shape)
     if like.dtype.kind == "c":
         v = v + 1j * rng.standard_normal(like.shape)
@@ -220,7 +220,7 @@ def _on_host(x: Any) -> np.ndarray:
 
 @dataclass
 class Bounds:
-    """How far a variant's arrays may be from the expected ones."""
+    """The tolerances of a variant's arrays against the expected ones."""
 
     spec: OpSpec
     variant: Variant
@@ -230,9 +230,8 @@ class Bounds:
     def difference(
         self, a: np.ndarray, b: np.ndarray, what: str, moved: Callable[[], np.ndarray]
     ) -> float:
-        """By how many units in the last place b differs from a, at most; GradcheckError if that is
-        too much. moved: what a is where each argument moves by one rounding.
-        """
+        """The largest difference of b from a in units in the last place; GradcheckError if it is
+        too large. moved: returns a for arguments each moved by one rounding."""
         if a.shape != b.shape or a.dtype != b.dtype:
             told = f"{b.dtype} {b.shape}; the reference's {a.dtype} {a.shape}"
             raise GradcheckError(f"{what} is {told}")
@@ -261,23 +260,22 @@ class Bounds:
         return [max([int(y.size) for y in self.expected], default=0), *arrays]
 
     def unit(self, a: np.ndarray) -> Any:
-        """The rounding of an element, where these are computed one by one; else of the largest."""
+        """The rounding of an element, if elements are computed one by one; else of the largest."""
         eps = float(finfo(a.dtype).eps)
         if self.is_each(a):
             return eps * (np.where(np.isfinite(a), np.abs(a), 0) + _FLOOR)
         return eps * max([_largest(_on_host(y)) for y in self.expected])
 
     def is_each(self, a: np.ndarray) -> bool:
-        """Whether an element of a is of one element of each argument, no sum over axes along
-        which an argument was broadcast.
-        """
+        """Whether an element of a comes from one element of each argument, without a sum over
+        broadcast axes."""
         return is_elementwise(self.spec) and a.size == max(self.sizes())
 
     def is_exact(self, a: np.ndarray) -> bool:
         return self.variant.followed and allowed(self.spec, a, self.sizes()) is None
 
     def bound(self, a: np.ndarray, unit: Any) -> Any:
-        """Nothing below 0: not even 0 and −0 are the same."""
+        """The tolerance; below 0 it is none: not even 0 and −0 are the same."""
         if self.is_exact(a):
             return -1.0
         if self.variant.followed:
@@ -286,7 +284,7 @@ class Bounds:
         return (_ROUNDINGS if self.is_each(a) else _SUMS) * unit
 
     def changes(self, a: np.ndarray, moved: np.ndarray) -> Any:
-        """√n times what one rounding of the arguments changes, n the longest axis."""
+        """√n times the change by one rounding of the arguments, n the longest axis."""
         if moved.shape != a.shape:
             return 0.0
         if self.is_each(a):
@@ -296,7 +294,7 @@ class Bounds:
 
 
 def _distance(a: Any, b: Any) -> Any:
-    """|a − b|; of complex numbers a part that is infinite in both is no distance."""
+    """a − b|; a part of complex numbers that is infinite in both counts as equal."""
     if a.dtype.kind != "c":
         return np.abs(a - b)
     parts = (a.real, b.real), (a.imag, b.imag)

@@ -1,8 +1,7 @@
-"""One variant of an op's rules beside these (custom/rule_variants.py).
+"""One variant of an op's rules against these (custom/rule_variants.py).
 
-Rules run on plain arrays where no graph of the backward is wanted, so the first derivatives are
-taken without one. Rules that are recorded are the op's own; a backward of their graph asks the
-variant again.
+Rules run on plain arrays unless the backward records a graph, so the first derivatives are taken
+without one. Recorded rules are the op's own; a backward of their graph calls the variant again.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,12 +24,12 @@ _Derive = Callable[[tuple], dict[str, Any]]  # arguments -> derivatives by name
 
 
 class RulesBeside(Beside):
-    """The gradients by a variant of the rules, beside those by the op's own rules."""
+    """The gradients by a variant of the rules, compared with those by the op's own rules."""
 
-    compared = 0  # calls of it before, which decide how a cotangent lies in memory
+    compared = 0  # its earlier calls, which select the layout of a cotangent
 
     def compare(self, spec: OpSpec, call: Call, context: Context, inside: bool = False) -> None:
-        """What a call's backwards give; forwards are the op's reference."""
+        """The backwards of a call; forwards are the op's reference."""
         positions = differentiated(spec, call.args)
         if not positions:
             return
@@ -59,7 +58,7 @@ class RulesBeside(Beside):
             self._near(call.what, args, derived)
 
     def _near(self, what: str, args: tuple, derive: _Derive) -> None:
-        """What is derived by the variant is what is derived by the own rules."""
+        """Require the variant's derivatives to equal those of the op's own rules."""
 
         def by_own_rules(args: tuple) -> dict[str, Any]:
             with with_forward(self.op, self.op.reference), own_rules(self.op):
@@ -76,7 +75,7 @@ class RulesBeside(Beside):
         try:
             expected = by_own_rules(args)
         except Exception:
-            return  # what the op itself refuses
+            return  # the op itself refuses
         if raised is not None:
             raise GradcheckError(
                 f"{what}: it raises {raised!r}, which the op's own rules do not"
@@ -89,7 +88,7 @@ class RulesBeside(Beside):
 
 
 def _patterns(positions: list[int], each: bool) -> Iterator[tuple[str, list[int], int | None]]:
-    """(told, the arguments that need a gradient, how many results are used; None: all)."""
+    """(description, the arguments that need a gradient, how many results are used; None: all)."""
     for told, used in (("", None), (", the first result used alone", 1)):
         yield told, positions, used
         for i in positions if each and len(positions) > 1 else ():
@@ -100,7 +99,7 @@ def _pulled(
     call: Callable, args: tuple, params: dict, positions: list[int], used: int | None, lie: int,
     rng: np.random.Generator, xp: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The gradients for random cotangents of the results, which lie in memory in the lie-th way."""
+    """The gradients for random cotangents of the results, in the lie-th layout."""
     given, leaves = list(args), [Tensor(args[i], requires_grad=True) for i in positions]
     for i, leaf in zip(positions, leaves, strict=True):
         given[i] = leaf
@@ -113,6 +112,6 @@ def _pulled(
 
 
 def _laid(v: np.ndarray, lie: int) -> np.ndarray:
-    """The cotangent in the lie-th layout, among them itself and one whose rows are one row."""
+    """The cotangent in the lie-th layout: its own, one with equal rows, or others."""
     ways = [v, *[other for _, other in (*layouts(v), *repeated(v))]]
     return ways[lie % len(ways)]

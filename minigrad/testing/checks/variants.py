@@ -1,6 +1,6 @@
-"""K34: each variant of an op computes what the op's own form does, the reference (seam C).
+"""K34: each variant of an op computes the same as the op's own form, the reference (seam C).
 
-A variant that a user gives an op is compared by itself: nothing is to be registered for it.
+A user's variant of an op is compared without any registration.
 """
 
 import copy
@@ -25,14 +25,14 @@ from .variant_rules import RulesBeside
 @check("K34", "each variant gives what the reference gives, to second order",
        per="op", gradient=False, optional=True)  # fmt: skip
 def k34(spec: OpSpec, context: Context) -> int:
-    """Results, residuals, gradients and second derivatives, of one variant at a time; of a variant
+    """Results, residuals, gradients and second derivatives, of one variant at a time; for a variant
     of rules the derivatives.
 
-    The arguments are samples, and larger ones: of each dtype, laid out in other ways, broadcast,
-    empty, with NaN and infinities, unless the op skips K12. A variant that a tape follows makes
-    NumPy's own calls, so its numbers are as near as K6 wants those of another layout. Others may be
-    256 roundings off, where they are of sums 1,000 of the largest. One that takes no call is told
-    among the skips.
+    The arguments are samples, and larger ones: of each dtype, in other layouts, broadcast, empty,
+    with NaN and infinities, unless the op skips K12. A variant that a tape follows makes NumPy's
+    own calls, so its numbers must be as near as K6 requires for another layout. Other variants may
+    be 256 roundings off, in sums 1,000 of the largest. A variant that takes no call appears among
+    the skips.
     """
     count = 0
     for found in parities(spec, context):
@@ -50,7 +50,7 @@ def k34(spec: OpSpec, context: Context) -> int:
 
 
 def parities(spec: OpSpec, context: Context, but: tuple[Variant, ...] = ()) -> Iterator[Parity]:
-    """What is found of each variant of the op and of its rules, except for those known already."""
+    """The findings for each variant of the op and of its rules, except for those known already."""
     op = primitive_of(spec)
     if op is None or op.reference is None:
         return
@@ -81,9 +81,8 @@ def _parity(
 
 
 def _by_the_family(spec: OpSpec, beside: Beside, context: Context) -> None:
-    """The large samples of functions registered beside the op, whose calls and rules may run it:
-    of conv those of conv2d.
-    """
+    """The large samples of related registered functions, whose calls and rules may run the op: for
+    conv those of conv2d."""
     for other in [s for s in specs.values() if s.module == spec.module and s is not spec]:
         for call in large_calls(other, context):
             call = replace(call, what=f"in {other.name}, {call.what}")
