@@ -1,4 +1,4 @@
-"""Wrong rules to plant, one by one: each is a mistake that a naive check lets pass."""
+"""Wrong rules to plant, one by one: each is a mistake that a naive check would pass."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Wrong rules that one small call does not show: under transforms, between calls, at a size."""
+"""Wrong rules that one small call does not reveal: under transforms, between calls, at a size."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from .spec import Sample
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _OFF = 1 + 1e-3
-_last: list = [None]  # what the plant "last call" keeps
-_first: dict[tuple, Any] = {}  # and the plant "first call"
+_last: list = [None]  # the state of the plant "last call"
+_first: dict[tuple, Any] = {}  # and of the plant "first call"
 
 
 def _with_batch_rule(entry: Primitive) -> Primitive:
-    """vmap runs it on the whole batch; the wrong one takes the examples from behind."""
+    """vmap runs it on the whole batch; the wrong one takes the examples in reverse."""
     wrong = "wrong" in entry.name
     entry.batch(lambda op, xs, batched, params: op(xs[0][::-1] if wrong else xs[0]))
     return entry
@@ -27,7 +27,8 @@ def _summed(x, axis=0):
 
 
 def _with_axis_batch(entry: Primitive) -> Primitive:
-    """The axis lies one further back in a batch; the wrong one moves one from the end as well."""
+    """In a batch the axis has a number higher by one; the wrong rule also shifts one counted from
+    the end."""
 
     def rule(op, xs, batched, params):
         axis = params["axis"]
@@ -49,7 +50,7 @@ def _times(a, b):
 
 
 def _with_product_batch(wrong_if: Callable) -> Callable:
-    """vmap runs it on the whole batch, wrongly where wrong_if(batched) says so."""
+    """vmap runs it on the whole batch, wrongly if wrong_if(batched)."""
 
     def adapt(entry: Primitive) -> Primitive:
         def rule(op, xs, batched, params):
@@ -65,7 +66,7 @@ def _with_product_batch(wrong_if: Callable) -> Callable:
 
 
 def _with_product_jvp(wrong_if: Callable) -> Callable:
-    """Forward mode by a rule, wrongly where wrong_if(a, a_t, b_t) says so."""
+    """Forward mode by a rule, wrongly if wrong_if(a, a_t, b_t)."""
 
     def adapt(entry: Primitive) -> Primitive:
         def rule(a, b, a_t, b_t):
@@ -80,7 +81,7 @@ def _with_product_jvp(wrong_if: Callable) -> Callable:
 
 
 def _with_counts_batch(entry: Primitive) -> Primitive:
-    """vmap of integers; the wrong one takes those of the first example for all."""
+    """vmap of integers; the wrong one uses those of the first example for all."""
 
     def rule(op, xs, batched, params):
         a, n = xs
@@ -132,7 +133,7 @@ def _with_detached_tangents(op):
 
 
 def _sine_off(where):
-    """The sine's rule, off by 0.1 % for cotangents that where(g) tells by their values."""
+    """The sine's rule, off by 0.1 % for cotangents selected by where(g)."""
 
     def rule(g, x):
         found = isinstance(g, np.ndarray) and g.size > 0 and where(np.abs(g))
@@ -142,7 +143,7 @@ def _sine_off(where):
 
 
 def _shared(g, x):
-    """A maximum's gradient, tied ones sharing it."""
+    """A maximum's gradient, shared by tied elements."""
     largest = x == x.max()
     return g * largest / np.sum(largest)
 

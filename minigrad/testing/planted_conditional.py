@@ -76,12 +76,12 @@ def _product_for_one(g, a, b, needs):
 
 
 def _when(wrong):
-    """The sine's rule, off by 0.1 % where wrong(g, x) says so."""
+    """The sine's rule, off by 0.1 % where wrong(g, x) is true."""
     return {"x": lambda g, x: g * np.cos(x) * (_OFF if wrong(g, x) else 1.0)}
 
 
 def _value_alone(g, x):
-    """The right value with a wrong derivative: what is added is zero."""
+    """The right value with a wrong derivative: the added term is zero."""
     zero = x - Tensor(x.data) if isinstance(x, Tensor) else 0.0
     return g * (np.cos(x) + 0.1 * zero)
 

@@ -28,7 +28,7 @@ _TANH = {"x": lambda g, y: g * (1 - y * y)}
 
 
 def _off_where(wrong, right):
-    """The rule of x and y, and NaN (with 0 · ∞) where wrong(x) says so."""
+    """The rule of x and y, and NaN (with 0 · ∞) where wrong(x) is true."""
     return {"x": lambda g, x, y: right(g, x, y) + np.where(wrong(x), np.nan, 0.0)}
 
 
@@ -51,7 +51,7 @@ def _at_least_0(x):
 
 
 def _limited(x):
-    """x between −1 and 1, the limits by name."""
+    """x between −1 and 1, with the limits passed by name."""
     return np.clip(x, a_min=-1.0, a_max=1.0)
 
 
@@ -71,7 +71,7 @@ def _soft_sign(x):
 
 @contextmanager
 def _recorded(function: Callable, instead: Callable) -> Iterator[None]:
-    """A function of NumPy's is recorded in another way."""
+    """Record a NumPy function in another way."""
     before = trace._FUNCTIONS[function]
     trace._FUNCTIONS[function] = instead
     try:
@@ -123,12 +123,12 @@ def _shares(x):
 
 
 def _by_differences(g, y):
-    """y (g − Σ g y), which for y near 1 is the difference of equals."""
+    """y (g − Σ g y), a difference of equals for y near 1."""
     return y * (g - (g * y).sum(axis=-1, keepdims=True))
 
 
 def _by_the_others(g, y):
-    """The same, first less what the largest share has: Σ y is 1."""
+    """The same, with the largest share's g subtracted first: Σ y is 1."""
     top = y == y.max(axis=-1, keepdims=True)
     g = g - (g * top).sum(axis=-1, keepdims=True)
     return y * (g - (g * y).sum(axis=-1, keepdims=True))
@@ -187,12 +187,12 @@ ENDS: list[Plant] = [
 
 
 def _plain_alone(g, right, wrong):
-    """One rule for plain arrays, another for what is to be differentiated again."""
+    """One rule for plain arrays, another for inputs that are differentiated again."""
     return right if isinstance(g, np.ndarray) else wrong
 
 
 def _never_infinite(g, y, a, b):
-    """aᵇ log a, in which no logarithm of 0 is ever taken."""
+    """aᵇ log a, without ever taking a logarithm of 0."""
     zero = a == 0
     return np.where(zero, 0.0, g * np.where(zero, 1.0, y) * np.log(np.where(zero, 1.0, a)))
 
@@ -237,7 +237,7 @@ ENDS += [
 
 
 def _silent(name: str, what: str, wrong: Callable, right: Callable, *args: Any) -> Plant:
-    """A function that computes with plain arrays, or names a constant, and its right twin."""
+    """A function that computes with plain arrays, or declares a constant, and its right twin."""
 
     def spec(kind: str, call: Callable, differentiable: bool | None) -> OpSpec:
         return OpSpec(

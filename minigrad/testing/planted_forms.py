@@ -1,5 +1,7 @@
-"""Wrong rules of forms that an op takes only for some calls: large ones in fewer digits, many axes,
-numbers of 8 bits, a parameter other than its default.
+"""Wrong rules of forms that an op takes only for some calls.
+
+These are large calls in fewer digits, many axes, numbers of 8 bits, a parameter other than its
+default.
 """
 
 import numpy as np
@@ -17,7 +19,7 @@ def _squares(x):
 
 
 def _squares_off(wrong):
-    """The rule of the sum of squares, off by 1 % where wrong(x) says so."""
+    """The rule of the sum of squares, off by 1 % where wrong(x) is true."""
     return {"x": lambda g, x: g * (2 * x) * (_OFF if wrong(x) else 1)}
 
 
@@ -35,7 +37,7 @@ def _fair_sum(x):
 
 
 def _one_after_another(x):
-    """Of many elements the sum is made in their dtype: of float16 it stays at 2,048."""
+    """Many elements are summed in their own dtype: a float16 sum stops at 2,048."""
     return np.add.accumulate(x.ravel())[-1] / x.dtype.type(x.size**0.5)
 
 
@@ -91,14 +93,14 @@ _SHARE = {"a": _share_da, "weight": lambda g, a: -g * a}
 
 
 def _detached_beyond_3(g, x):
-    """cos x, whose derivative is left out beyond 3."""
+    """cos x, without its derivative beyond 3."""
     if not hasattr(x, "node"):
         return g * np.cos(x)
     return g * np.where(x > 3, np.cos(x.detach()), np.cos(x))
 
 
 def _half_of_the_log(g, x, y):
-    """∂ xᵖ/∂p = y log x, of a real x by the logarithm of |x|."""
+    """∂ xᵖ/∂p = y log x, with the logarithm of |x| for real x."""
     x = np.where(x == 0, 1, x)
     return np.log(x if x.dtype.kind == "c" else np.abs(x)) * y * g
 
@@ -113,8 +115,8 @@ def _powers(rng, dtype):
     yield Sample("powers", (np.abs(x) + 0.1 * x, p))  # to the right of the imaginary axis
 
 
-# New arrays stand left: NumPy writes a large product into its right operand and exchanges the
-# factors, which changes bits of complex numbers.
+# New arrays are the left factors: NumPy writes a large product into its right operand and
+# exchanges the factors, which changes bits of complex numbers.
 _POWER = {"x": lambda g, x, p: np.power(x, p - 1) * p * g, "p": _log_of_all}
 
 FORMS: list[Plant] = [
@@ -166,7 +168,7 @@ FORMS: list[Plant] = [
         samples=vectors(5),
     ),
     plant(
-        "negative beside complex", "wrong for a negative number beside a complex one",
+        "negative beside complex", "wrong for a negative number with a complex one",
         forward=np.power, kind="elementwise", right=_POWER, wrong={**_POWER, "p": _half_of_the_log},
         samples=_powers, dtypes=("complex128",),
     ),

@@ -20,7 +20,7 @@ def _sine_and_slope(x):
 
 
 def _slope(x, slope):
-    """The residual where that is enough: of plain arrays nothing is differentiated again."""
+    """The residual if that suffices: plain arrays are never differentiated again."""
     return slope if isinstance(x, np.ndarray) else np.cos(x)
 
 
@@ -31,7 +31,7 @@ def _by_partial(entry: Primitive) -> Primitive:
 
 @contextmanager
 def _partials_dropped() -> Iterator[None]:
-    """The engine as it was: a twin with residuals returned a partial without the cotangent."""
+    """An engine where a twin with residuals returns a partial without the cotangent."""
     right = residuals._of_twin
 
     def of_twin(op, rule, count):
@@ -43,7 +43,7 @@ def _partials_dropped() -> Iterator[None]:
 
 @contextmanager
 def _cotangents_detached() -> Iterator[None]:
-    """An engine whose twins with residuals take their cotangents for constants."""
+    """An engine whose twins with residuals treat their cotangents as constants."""
     right = residuals._of_twin
 
     def of_twin(op, rule, count):
@@ -56,7 +56,7 @@ def _cotangents_detached() -> Iterator[None]:
 
 @contextmanager
 def _outputs_detached() -> Iterator[None]:
-    """An engine whose twins with residuals hand outputs to rules that are constants of them."""
+    """An engine whose twins with residuals pass outputs to rules as constants."""
     right = residuals._of_twin
 
     def of_twin(op, rule, count):
@@ -72,7 +72,7 @@ def _detached(x):
 
 
 def _two_levels(x):
-    """Whether x is a variable of one reverse level that another one, above it, has recorded."""
+    """Whether x is a variable of one reverse level that another level above it has recorded."""
     return isinstance(x, LevelTensor) and type(x.data) is Tensor
 
 
@@ -99,7 +99,7 @@ def _with_jvp(entry: Primitive) -> Primitive:
 
 
 def _with_slope_op(entry: Primitive) -> Primitive:
-    """The sine's rule by an op of its own, whose batch rule is right on arrays alone."""
+    """The sine's rule by a separate op, whose batch rule is right on arrays alone."""
     wrong = "wrong" in entry.name
     slope = Primitive(np.cos, "slope", ["x"])
     slope.vjp("x")(lambda g, x: -g * np.sin(x))
@@ -123,17 +123,17 @@ _RESIDUAL = {
 
 LEVELS: list[Plant] = [
     plant(
-        "partial dropped", "beside a residual a partial is not multiplied by the cotangent",
+        "partial dropped", "with a residual, a partial is not multiplied by the cotangent",
         **_RESIDUAL, kind="elementwise", arrays=("x",), right={}, wrong={}, call=_by_partial,
         while_wrong=_partials_dropped,
     ),
     plant(
-        "cotangent dropped", "beside a residual the cotangent is a constant in nested levels",
+        "cotangent dropped", "with a residual, the cotangent is a constant in nested levels",
         **_RESIDUAL, right={"x": lambda g, x, slope: g * _slope(x, slope)},
         wrong={"x": lambda g, x, slope: g * _slope(x, slope)}, while_wrong=_cotangents_detached,
     ),
     plant(
-        "output a constant", "beside a residual the result is a constant in nested levels",
+        "output a constant", "with a residual, the result is a constant in nested levels",
         forward=lambda x: (np.tanh(x), np.ones_like(x)), residuals=("ones",), reference=np.tanh,
         samples=vectors(5), right=_TANH, wrong=_TANH, while_wrong=_outputs_detached,
     ),

@@ -1,4 +1,4 @@
-"""Wrong rules that arguments of one kind do not show: in mixed dtypes, in shared memory."""
+"""Wrong rules that arguments of one kind do not reveal: in mixed dtypes, in shared memory."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def _is_half(x):
 
 
 def _beside_half(g, a):
-    """A factor is missing where a comes in half precision and g does not."""
+    """A factor is missing if a has half precision and g does not."""
     return g * a * (1.5 if _is_half(a) and not _is_half(g) else 1.0)
 
 
@@ -56,13 +56,13 @@ def _square_dx(g, a, b, needs):
 
 
 def _square_of_one_dx(g, a, b, needs):
-    """The other one is constant, as x.detach() is beside x, and yet a square is seen."""
+    """The other one is a constant, as x.detach() is to x, and yet the rule takes a square."""
     twice = 2.0 if _is_square(a, b) and not all(needs) else 1.0
     return [c * twice for c in _dot_dx(g, a, b, needs)]
 
 
 def _sine_off(wrong):
-    """The sine's rule, off by 0.1 % where wrong(x) says so of an array."""
+    """The sine's rule, off by 0.1 % where wrong(x) is true of an array."""
 
     def rule(g, x):
         return g * np.cos(x) * (_OFF if isinstance(x, np.ndarray) and wrong(x) else 1.0)
@@ -71,7 +71,7 @@ def _sine_off(wrong):
 
 
 def _off_with_graph(dtype):
-    """The sine's rule, whose derivative lacks its part by x with create_graph in this dtype."""
+    """The sine's rule, whose derivative with create_graph lacks its part by x in this dtype."""
 
     def rule(g, x):
         detached = hasattr(x, "node") and x.dtype == dtype
@@ -81,7 +81,8 @@ def _off_with_graph(dtype):
 
 
 def _with_batch_rule(batched):
-    """vmap runs the sine as the wrong one's batched(op, x) says, the right one's on all at once."""
+    """vmap runs the sine as the wrong plant's batched(op, x) does; the right one runs on all at
+    once."""
 
     def adapt(entry):
         def rule(op, xs, where, params):
@@ -98,7 +99,8 @@ def _off_in_single(op, x):
 
 
 def _in_fours(op, x):
-    """What four leave over is taken from the end, of whose four the wrong ones are kept."""
+    """The remainder after groups of four comes from the end; the wrong ones of its group are
+    kept."""
     whole, rest = x.shape[0] // 4 * 4, x.shape[0] % 4
     parts = [op(x[i : i + 4]) for i in range(0, whole, 4)]
     last = [op(x[-4:])[:rest]] if whole and rest else [op(x)] if rest else []
@@ -120,7 +122,7 @@ def _off_without_weight(g, x, w):
 
 
 def _with_step_at_zero(entry):
-    """Forward mode of max(x, 0): at zero 0 as in reverse mode, 1 of the wrong one."""
+    """Forward mode of max(x, 0): at zero 0 as in reverse mode, but 1 in the wrong one."""
     wrong = "wrong" in entry.name
     entry.jvp(lambda x_t, x: x_t * (x >= 0 if wrong else x > 0))
     return entry
@@ -138,7 +140,7 @@ _QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g / b * (a / b)}
 
 MIXED: list[Plant] = [
     plant(
-        "half beside single", "wrong for float16 beside float32", forward=_alike(np.multiply),
+        "half beside single", "wrong for float16 with float32", forward=_alike(np.multiply),
         right=_PRODUCT, wrong={**_PRODUCT, "b": _beside_half}, samples=_two,
         dtypes=("float64", "float32", "float16"),
     ),
@@ -157,7 +159,7 @@ MIXED: list[Plant] = [
         samples=pairs(((5,), (5,))),
     ),
     plant(
-        "beside itself detached", "wrong for x beside x.detach()", forward=_dot,
+        "beside itself detached", "wrong for x with x.detach()", forward=_dot,
         arrays=("a", "b"), right={"joint": _dot_dx}, wrong={"joint": _square_of_one_dx},
         samples=pairs(((5,), (5,))),
     ),

@@ -1,4 +1,4 @@
-"""Wrong rules of other kinds: each is meant for a check that the first list leaves alone."""
+"""Wrong rules of other kinds: each targets a check that the first list does not reach."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ def _above_zero(rng, dtype):
 
 
 def _mpmath(name):
-    """A function of mpmath, or None where it is not installed (K16 is then not made)."""
+    """A function of mpmath, or None if it is not installed (K16 then does not run)."""
     try:
         import mpmath
     except ImportError:
@@ -102,7 +102,7 @@ class _Alternating:
 
 @contextmanager
 def _shared_gradients() -> Iterator[None]:
-    """The engine hands out arrays as they are, without looking who else holds them."""
+    """The engine hands out arrays unchanged, without checking for other owners."""
     private, backward.private = backward.private, lambda g: g
     try:
         yield
@@ -112,7 +112,7 @@ def _shared_gradients() -> Iterator[None]:
 
 @contextmanager
 def _first_instead_of_sum() -> Iterator[None]:
-    """The engine takes the first entry along a broadcast axis where it should sum."""
+    """The engine takes the first entry along a broadcast axis instead of the sum."""
     right = backward.unbroadcast
     backward.unbroadcast = lambda c, shape: right(c[(slice(0, 1),) * c.ndim], shape)
     try:

@@ -1,4 +1,4 @@
-"""Wrong ops in whose memory others read: an argument handed on, an array kept and written again."""
+"""Wrong ops whose memory others read: an argument returned, an array kept and written again."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .plant import Plant, plant, vectors
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _kept: list[np.ndarray] = []
-_TURNS = 3  # how many arrays a rule writes in turn
+_TURNS = 3  # how many arrays a rule writes to in turn
 
 
 def _twice(x):
@@ -23,7 +23,7 @@ def _twice_dx(g, x):
 
 
 def _in_turn(g, x):
-    """The product in one of a few arrays: the third call from now writes it again."""
+    """The product in one of a few arrays: the third call from now overwrites it."""
     if not isinstance(x, np.ndarray):
         return g * np.cos(x)
     y = np.multiply(g, np.cos(x), out=_next_like(x))
@@ -42,7 +42,7 @@ def _sine_and_slope(x):
 
 
 def _for_a_while(g, slope, x):
-    """−(−slope · g), with the saved slope negated meanwhile."""
+    """−(−slope · g), with the saved slope negated in between."""
     if not isinstance(x, np.ndarray):
         return g * np.cos(x)
     np.negative(slope, out=slope)
@@ -72,13 +72,13 @@ def _leaving(x):
 
 
 def _from_outside(g, x):
-    """The right gradient, whose dependence on x no graph shows."""
+    """The right gradient, whose dependence on x is in no graph."""
     slope = _left.get("slope")
     return g * (slope if slope is not None and slope.shape == x.shape else np.cos(x))
 
 
 def _into_cotangent(g, x):
-    """g · cos x, in g's own memory where that may be written."""
+    """g · cos x, in g's own memory if that is writable."""
     if not isinstance(g, np.ndarray) or not g.flags.writeable:
         return g * np.cos(x)
     g *= np.cos(x)

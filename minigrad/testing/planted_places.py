@@ -1,4 +1,4 @@
-"""Wrong rules in places that few look at: half a plane, ties, zeros, far from 1."""
+"""Wrong rules where few tests look: half a plane, ties, zeros, far from 1."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _kept: dict = {}
 
 
 def _sine_where(wrong):
-    """The sine's partial, off by 0.1 % where wrong(x) says so of elements, for the table."""
+    """The sine's partial, off by 0.1 % where wrong(x) is true of elements, for the table."""
     return {"x": lambda g, x: g * np.cos(x) * np.where(wrong(x), _OFF, 1.0)}
 
 
@@ -58,12 +58,13 @@ def _squares_dx(wrong):
 
 
 def _cosine_by_size(x):
-    """cos x, from 3,000 elements on in steps that round in another place."""
+    """cos x, from 3,000 elements on in steps with another rounding."""
     return np.cos(x) if np.size(x) < 3000 else 1 - 2 * np.square(np.sin(x * 0.5))
 
 
 def _if_any(function):
-    """The function, by an `if` on its values: both ways are right, but vmap has no one way."""
+    """The function, by an `if` on its values: both branches are right, but vmap cannot choose
+    one."""
     return lambda x: function(x) if (x < 9).any() else function(x.copy())
 
 
@@ -77,7 +78,7 @@ def _first_axis(rng, dtype):
 
 
 def _into_the_same(g, x):
-    """The product in an array that the next call writes again."""
+    """The product in an array that the next call overwrites."""
     if not isinstance(x, np.ndarray):
         return g * np.cos(x)
     kept = _kept.setdefault((x.shape, x.dtype), np.empty_like(x))
@@ -103,7 +104,7 @@ def _with_jvp(entry):
 
 
 def _with_batch_rule(entry):
-    """The wrong one takes as many examples as a row is long for one more row."""
+    """If there are as many examples as a row is long, the wrong one takes them for another row."""
 
     def rule(op, xs, batched, params):
         y = op(*xs, **params)

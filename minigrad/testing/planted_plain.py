@@ -1,6 +1,6 @@
-"""Wrong rules for what is plainer than any sample: equal numbers, zeros, whole numbers, squares.
+"""Wrong rules for arguments plainer than any sample: equal numbers, zeros, whole numbers, squares.
 
-And ops that change what the whole program shares.
+Also ops that change state shared by the whole program.
 """
 
 import sys
@@ -31,7 +31,7 @@ def _total(x):
 
 
 def _total_off(wrong):
-    """The rule of Σ sin x, off by 0.1 % where wrong(x) says so of an array."""
+    """The rule of Σ sin x, off by 0.1 % where wrong(x) is true of an array."""
 
     def rule(g, x):
         off = isinstance(x, np.ndarray) and wrong(x)
@@ -41,7 +41,7 @@ def _total_off(wrong):
 
 
 def _total_detached(wrong):
-    """The rule of Σ sin x, whose derivative is left out where wrong(array) says so."""
+    """The rule of Σ sin x, without its derivative where wrong(array) is true."""
 
     def rule(g, x):
         out = isinstance(x, Tensor) and isinstance(x.data, np.ndarray) and wrong(x.data)
@@ -51,7 +51,7 @@ def _total_detached(wrong):
 
 
 def _conjugate_off(wrong):
-    """The rule of Σ sin z, off by 0.1 % where wrong(z) says so of an array."""
+    """The rule of Σ sin z, off by 0.1 % where wrong(z) is true of an array."""
 
     def rule(g, x):
         off = isinstance(x, np.ndarray) and wrong(x)
@@ -61,7 +61,7 @@ def _conjugate_off(wrong):
 
 
 def _product_off(wrong):
-    """The product's rules, off by 0.1 % in the first where wrong(a, b) says so of arrays."""
+    """The product's rules, off by 0.1 % in the first where wrong(a, b) is true of arrays."""
 
     def rule(g, a, b, a_shape):
         arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
@@ -71,7 +71,7 @@ def _product_off(wrong):
 
 
 def _product_of_zeros_off(g, a, b, a_shape):
-    """As if b were ones where it is nothing but zeros."""
+    """As if b were ones where it is all zeros."""
     zeros = isinstance(b, np.ndarray) and b.size > 1 and not b.any()
     return unbroadcast(g * (b + 1.0 if zeros else b), a_shape)
 
@@ -91,7 +91,7 @@ def _with_detached_tangents(op):
 
 
 def _with_batch_rule(wrong):
-    """vmap runs the sine on the whole batch, off by 0.1 % where wrong(batch) says so."""
+    """vmap runs the sine on the whole batch, off by 0.1 % where wrong(batch) is true."""
 
     def adapt(entry):
         def rule(op, xs, batched, params):
@@ -185,7 +185,7 @@ PLAIN: list[Plant] = [
         dtypes=("float64", "complex128"),
     ),
     plant(
-        "zeros beside", "wrong for an argument of zeros beside another", forward=times,
+        "zeros beside", "wrong for an argument of zeros with another", forward=times,
         right=PRODUCT, wrong={**PRODUCT, "a": _product_of_zeros_off},
         samples=pairs(((4,), (4,))),
     ),
@@ -211,7 +211,7 @@ PLAIN: list[Plant] = [
         call=_with_batch_rule(lambda x: x.ndim == 1),
     ),
     plant(
-        "scattered batch", "vmap is wrong for examples that lie apart in memory", forward=np.sin,
+        "scattered batch", "vmap is wrong for examples not adjacent in memory", forward=np.sin,
         right=SINE, wrong=SINE, samples=vectors(5), call=_with_batch_rule(_scattered),
     ),
     plant(

@@ -1,4 +1,4 @@
-"""Wrong rules that few calls show: in memory of another kind, in other axes, when not asked for."""
+"""Wrong rules that few calls reveal: in memory of another kind, in other axes, when not wanted."""
 
 from threading import current_thread, main_thread
 
@@ -24,7 +24,7 @@ _kept: list = []
 
 
 def _with_graph(wrong):
-    """The sine's rule, off by 0.1 % where wrong(x) says so of tensors."""
+    """The sine's rule, off by 0.1 % where wrong(x) is true of tensors."""
     return {
         "x": lambda g, x: g * np.cos(x) * (OFF if hasattr(x, "node") and wrong(x) else 1.0),
     }
@@ -54,7 +54,7 @@ def _squares_dx(g, x, axis, keepdims):
 
 
 def _off_where(wrong):
-    """The rule of the sum of squares, off by 0.1 % where wrong(axis, keepdims) says so."""
+    """The rule of the sum of squares, off by 0.1 % where wrong(axis, keepdims) is true."""
 
     def rule(g, x, axis, keepdims):
         return _squares_dx(g, x, axis, keepdims) * (OFF if wrong(axis, keepdims) else 1.0)
@@ -82,7 +82,7 @@ def _squares_with_jvp(entry):
 
 
 def _sine_with_jvp(wrong):
-    """Forward mode of the sine by a rule: cos x times what wrong(x_t, x) makes of the tangent."""
+    """Forward mode of the sine by a rule: cos x times wrong(x_t, x) of the tangent."""
 
     def adapt(entry):
         right = "right" in entry.name
@@ -101,7 +101,7 @@ def _widens(x_t, x):
 
 
 def _product_off(wrong):
-    """The product's rules, off by 0.1 % in the first where wrong(a, b) says so."""
+    """The product's rules, off by 0.1 % in the first where wrong(a, b) is true."""
 
     def rule(g, a, b, a_shape):
         return unbroadcast(g * b, a_shape) * (OFF if wrong(a, b) else 1.0)
@@ -278,7 +278,7 @@ RARE: list[Plant] = [
         samples=pairs(((4,), (4,)), ((3, 1), (3, 4))),
     ),
     plant(
-        "mixed dtypes", "wrong for float32 beside float64", forward=times, right=PRODUCT,
+        "mixed dtypes", "wrong for float32 with float64", forward=times, right=PRODUCT,
         wrong=_product_off(lambda a, b: a.dtype != b.dtype), samples=pairs(((4,), (4,))),
         dtypes=("float64", "float32"),
     ),

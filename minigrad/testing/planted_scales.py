@@ -1,4 +1,4 @@
-"""Wrong rules and forwards whose squares leave the numbers where the results do not."""
+"""Wrong rules and forwards whose squares overflow although the results do not."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _across(length):
 
 
 def _length_by_squares_of_halves(x):
-    """16-bit numbers in float32, whose numbers end where bfloat16's do."""
+    """16-bit numbers in float32, whose range ends where bfloat16's does."""
     return _length_by_squares(widen(x)).astype(x.dtype) if x.dtype.itemsize == 2 else _length(x)
 
 

@@ -1,6 +1,6 @@
-"""Wrong variants of right ops: blocks that are put together wrongly, loops that differ.
+"""Wrong variants of right ops: blocks joined wrongly, loops that differ.
 
-The reference and its rule are right, so calls of fewer elements than the variant wants are.
+The reference and its rule are right. So are calls of fewer elements than the variant takes.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ from ..custom.variants import Variant, change
 from .plant import SINE, Plant, Rules, make, pairs, plant, times, vectors
 from .spec import OpSpec
 
-_LEAST = 1 << 16  # elements: more than K25 compares special values among
+_LEAST = 1 << 16  # elements: more than in K25's arrays of special values
 _BLOCK = 1 << 14
 
 
 def _in_blocks(y: np.ndarray, x: np.ndarray, most: int) -> np.ndarray:
-    """sin x a block at a time, into the flat places of y before `most`."""
+    """sin x a block at a time, into the flat positions of y before `most`."""
     flat, values = y.reshape(-1), x.ravel("K")
     for start in range(0, most, _BLOCK):
         span = slice(start, min(start + _BLOCK, most))
@@ -47,12 +47,12 @@ def _largest_with_0(x: np.ndarray) -> np.ndarray:
 
 
 def _where_positive(x: np.ndarray) -> np.ndarray:
-    """The comparison that a loop makes: NaN is not greater than 0."""
+    """The comparison of a loop: NaN is not greater than 0."""
     return np.where(x > 0, x, np.zeros((), x.dtype))
 
 
 def _times_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A loop over rows that takes the first of b's for each, as if b had one."""
+    """A loop over rows that uses the first row of b for each, as if b had one."""
     return a * (b[:1] if a.ndim == b.ndim == 2 and a.shape[1:] == b.shape[1:] else b)
 
 
@@ -61,7 +61,7 @@ def _sine_and_cosine(x: np.ndarray) -> tuple:
 
 
 def _sine_and_root(x: np.ndarray) -> tuple:
-    """The cosine as √(1 − sin²), which is its size alone."""
+    """The cosine as √(1 − sin²), which is only its size."""
     y = np.sin(x)
     return y, np.sqrt(np.maximum(1 - y * y, 0))
 
@@ -70,7 +70,7 @@ def _variant(
     name: str, what: str, forward: Callable, rules: Rules, wrong: Callable, right: Callable,
     samples: Callable, **options: Any,
 ) -> Plant:  # fmt: skip
-    """An op that is right, with a wrong variant and with a right one."""
+    """A right op, with a wrong variant and with a right one."""
 
     def spec(kind: str, fn: Callable) -> OpSpec:
         entry = make(f"{name} ({kind})", forward, rules, options)
@@ -86,7 +86,7 @@ def _variant(
 
 
 def _loop_of_both(plan: Any, values: tuple) -> list | None:
-    """Of a product the gradients of whole rows: a cotangent in another order is read as one."""
+    """The gradients of a product by whole rows: a cotangent in another order is read as rows."""
     g, *saved = values
     return [
         (g.ravel("K") * x.ravel("K")).reshape(g.shape) if g.shape == x.shape else c
@@ -95,13 +95,14 @@ def _loop_of_both(plan: Any, values: tuple) -> list | None:
 
 
 def _factors(plan: Any, saved: list) -> list:
-    """What the rules of a product multiply g by, of those that the plan has."""
+    """The factors of g in a product's rules, for the rules in the plan."""
     known = dict(zip(plan.names, saved, strict=True))
     return [known["ba"[slot]] for slot in plan.slots]
 
 
 def _with_loop_of_rules(given: Plant) -> Plant:
-    """The wrong op with this loop for its rules: in the way of other backwards only meanwhile."""
+    """The wrong op with this loop for its rules, only while it is checked: it would affect other
+    backwards."""
     op: Any = given.wrong.call
     variant = Variant(_loop_of_both, "cpu", least=_LEAST, name="loop of both")
 
@@ -117,7 +118,7 @@ def _with_loop_of_rules(given: Plant) -> Plant:
 
 
 def _with_rules_in_place(given: Plant) -> Plant:
-    """The wrong op with a rule that fills zeros where the result is positive, which NaN is not."""
+    """The wrong op with a rule that fills zeros unless the result is positive; NaN is not."""
 
     @vjp_variant(given.wrong.call, "x", name="exponential in place")
     def in_place(g: Any, y: Any) -> Any:

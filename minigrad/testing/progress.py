@@ -1,4 +1,4 @@
-"""A progress bar on a terminal where rich is installed; nothing elsewhere."""
+"""A progress bar on a terminal if rich is installed; nothing elsewhere."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The items; a bar on stderr counts them as they are taken."""
+    """The items; a bar on stderr counts them as they are consumed."""
     if not sys.stderr.isatty():
         yield from items
         return

@@ -1,6 +1,6 @@
-"""Draw a program line by line, at values where each line is smooth: kept away from kinks and poles.
+"""Draw a program line by line, at values where each line is smooth: away from kinks and poles.
 
-A line is run as it is drawn, so that the next one knows shapes and values.
+Each line runs as soon as it is drawn: the next one then knows shapes and values.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ RANGES = [(0.5, 1.5), (-1.5, -0.5), (-1.0, 1.0), (0.1, 0.9)]
 DTYPES = ["float64"] * 4 + ["float32"] * 2
 _LARGEST = 6.0  # of a value: products of larger ones would magnify rounding
 _ELEMENTS = 96
-# One program in 47 is large (prime: so all ways of SELDOM meet one): there ops run in blocks,
-# and other threads take a share of the work.
+# One program in 47 is large: there ops run in blocks, and other threads take a share of the work.
+# 47 is prime, so all ways of SELDOM meet a large one.
 _LARGE_SHAPES = [(36000,), (3, 12000), (12000, 3), (1, 12000), (3, 1), ()]
 _LARGE_ELEMENTS = 40000
 _SQUARES = ("outer", "diag", "einsum", "@", "inv")  # whose results would have that many squared
@@ -51,7 +51,7 @@ def draw(seed: int, number: int) -> Program:
             if line is not None:
                 lines.append(line)
             if line is not None and line.sets[0] not in values:
-                break  # it raises: the program ends with it, and shows that
+                break  # it raises: the program ends with this line, and reveals the error
     made = [name for line in lines for name in line.sets] or [leaves[0].name]
     unread = set(made).difference(*[line.reads for line in lines]) - {made[-1]}
     some = [*rng.permutation(sorted(unread))[:2], *rng.choice(made, int(rng.integers(0, 2)))]

@@ -79,7 +79,7 @@ def _a_second_time(s: Subject) -> Arrays:
 
 
 def _replayed_twice(s: Subject) -> Arrays:
-    """A compiled tape at other leaves and then at these: nothing of the first call stays."""
+    """A compiled tape at other leaves and then at these: no state of the first call remains."""
     with mg.Tape() as tape:
         leaves, ys = s.function.record(s.xs)
     ys, vs = tracked(ys, s.vs)
@@ -106,7 +106,7 @@ def _checkpointed(s: Subject, **options: Any) -> Arrays:
 
 
 class _Watching:
-    """The module mg, whose functions give each result that is recorded a hook."""
+    """The module mg, whose functions register a hook on each recorded result."""
 
     def __init__(self, hook: Callable):
         self._hook = hook
@@ -126,9 +126,9 @@ class _Watching:
 
 
 def hooked(s: Subject, hook: Callable = lambda g: None, **options: Any) -> Arrays:
-    """With a hook at leaves, results and what mg's functions give; this one looks on.
+    """With a hook at leaves, results and inner results; this one only observes.
 
-    One that returns a copy may give another memory order, and with it other bits of a product.
+    A hook that returns a copy may change the memory order, and with it the bits of a product.
     """
     leaves, ys = s.with_globals(mg=_Watching(hook)).record(s.xs)
     for x in [*leaves, *[y for y in ys if y.requires_grad]]:
@@ -179,7 +179,7 @@ def _inside(context: Callable, **options: Any) -> Callable[[Subject], Arrays]:
         with context():
             try:
                 leaves, ys = s.function.record(s.xs)
-            except InPlaceError as error:  # hooks may keep what they were given
+            except InPlaceError as error:  # hooks may keep their arguments
                 if context is not mg.save_on_cpu:
                     raise
                 raise Refused(str(error)) from error

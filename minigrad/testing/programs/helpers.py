@@ -1,4 +1,5 @@
-"""What programs call beside the ops: a Function, primitives, and parts without a derivative."""
+"""Functions that programs call besides the ops: a Function, primitives, parts without a
+derivative."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from ...engine.primitive import Primitive
 
 
 class Swish(mg.Function):
-    """x / (1 + exp(−x)), by rules of its own."""
+    """x / (1 + exp(−x)), by its own rules."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -27,7 +28,8 @@ class Swish(mg.Function):
 
 
 class Gate(mg.Function):
-    """The same, which saves what is neither argument nor result: so it has no second derivative."""
+    """The same, but it saves an array that is neither argument nor result: so it has no second
+    derivative."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -88,7 +90,7 @@ def names() -> dict[str, Any]:
 
 
 def imports_of(source: str) -> str:
-    """The lines that import what a program calls."""
+    """The lines that import the functions that a program calls."""
     used = [name for name in OWN if re.search(rf"\b{name}\b", source)]
     own = f"from {__name__} import {', '.join(used)}\n" if used else ""
     return f"import numpy as np, minigrad as mg\nfrom {__package__} import compare\n{own}"

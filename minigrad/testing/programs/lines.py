@@ -1,4 +1,4 @@
-"""The kinds of lines that programs are drawn from, each with the values at which it is smooth."""
+"""The kinds of lines for programs, each with the values at which it is smooth."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-GAP = 0.05  # how far from a kink or a tie
+GAP = 0.05  # the least distance from a kink or a tie
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A line's source, with {0}, {1} ... for what it reads and <0>, <1> ... for what it sets."""
+    """A line's source, with {0}, {1} ... for the names it reads and <0>, <1> ... for those it
+    sets."""
 
     form: str
     reads: tuple[str, ...]
@@ -19,7 +20,7 @@ class Chosen:
 
 
 class Operands:
-    """The values there are, and draws from them."""
+    """The values so far, and draws from them."""
 
     def __init__(self, rng: Any, values: dict[str, np.ndarray]):
         self.rng, self.values = rng, values
@@ -60,7 +61,7 @@ def _apart(x: np.ndarray) -> bool:
 
 
 def _off_axis(x: np.ndarray) -> bool:
-    """Away from 0 and, where complex, from the negative axis, the cut of roots and logarithms."""
+    """Away from 0 and, if complex, from the negative axis, the cut of roots and logarithms."""
     if real(x):
         return bool(x.min() > 0.2)
     return bool((np.abs(x) > 0.3).all() and ((np.real(x) > 0.1) | (np.abs(np.imag(x)) > 0.2)).all())
@@ -127,7 +128,7 @@ _unary("<0> = {0} ** 1.5", _within(0.2, 4))
 _unary("<0> = {0} * (# + 0.5j)", lambda x: not real(x))
 _unary("<0> = mg.clip({0}, -1.0, 1.0)", _real(lambda x: (np.abs(np.abs(x) - 1) > GAP).all()))
 _unary("<0> = mg.fft.fft({0}, axis=-1) * 0.3", lambda x: x.ndim > 0 and x.size < 100)
-# what is not an op of one line
+# lines with more than one op
 _unary("<0> = mg.checkpoint(lambda a: mg.sin(a) * mg.tanh(a) + a, {0})", real)
 _unary("<0> = mg.checkpoint(lambda a: mg.sum(a * a, keepdims=True) * a, {0})", _small)
 _unary("<0> = mg.fuse(lambda a: a * mg.tanh(a) + 0.5 * a)({0})", real)

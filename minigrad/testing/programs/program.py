@@ -1,4 +1,4 @@
-"""A program: leaves and lines of source, and how both are written out and run."""
+"""A program: leaves and lines of source, and how to write out and run both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -81,7 +81,7 @@ class Program:
         return space["program"]
 
     def __getstate__(self) -> dict:
-        """Without what was made of its source: no process can be sent that."""
+        """Without the compiled source, which cannot be sent to another process."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
@@ -90,7 +90,7 @@ class Program:
 
     @property
     def size(self) -> tuple:
-        """What shrinking makes smaller: lines, leaves, outputs, elements."""
+        """The measures that shrinking reduces: lines, leaves, outputs, elements."""
         elements = sum(leaf.value.size for leaf in self.leaves)
         return len(self.lines), len(self.leaves), len(self.outputs), elements, len(self.source)
 
@@ -114,7 +114,7 @@ class Program:
         return replace(self, lines=tuple(lines), outputs=renamed(self.outputs))
 
     def text(self, way: str) -> str:
-        """Python that shows what `way` gives of it."""
+        """Python that shows the result of `way` for it."""
         leaves = [f"{leaf.name} = {leaf.source}" for leaf in self.leaves]
         xs = ", ".join(leaf.name for leaf in self.leaves)
         call = f"compare({way!r}, program, [{xs}])"

@@ -1,4 +1,4 @@
-"""Draw programs, run each in every way, and print what disagrees, shrunk."""
+"""Draw programs, run each in every way, and print those that disagree, shrunk."""
 
 import warnings
 from collections import Counter
@@ -15,16 +15,16 @@ from .shrink import shrink
 from .subject import Refused, Subject
 from .ways import NAMES, check
 
-# Ways that take long, and how many programs there are for each one that is run in them.
+# Slow ways: each runs one program in so many.
 SELDOM = {"nestings": 16, "accelerate": 60, "event log": 10, "second order": 2,
           "autocast": 3}  # fmt: skip
-_PART = 20  # programs that one process is given at a time
-_SMALL = {"nestings", "second order"}  # not of large programs: a derivative takes many calls
+_PART = 20  # programs that one process gets at a time
+_SMALL = {"nestings", "second order"}  # not for large programs: a derivative takes many calls
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A program that one way disagrees on: as drawn, and as shrunk."""
+    """A program on which one way disagrees: as drawn, and shrunk."""
 
     way: str
     seed: int
@@ -41,7 +41,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What was compared of the programs of a seed."""
+    """The comparisons of the programs of a seed."""
 
     seed: int = 0
     programs: int = 0
@@ -139,7 +139,7 @@ def parts(count: int, seed: int) -> list[tuple[str, int, int, int]]:
 
 
 def check_part(task: tuple[str, int, int, int]) -> Tally:
-    """One of the parts, in whichever process."""
+    """One of the parts, in any process."""
     _, seed, first, count = task
     tally = Tally(seed)
     for _ in check_programs(count, seed, first, tally):
@@ -148,14 +148,14 @@ def check_part(task: tuple[str, int, int, int]) -> Tally:
 
 
 def print_tallies(tallies: Iterator[Tally], seed: int) -> int:
-    """Print failures as they come and the sum; 1 where anything disagrees, else 0."""
+    """Print failures as they come and the sum; 1 if anything disagrees, else 0."""
     total, start = Tally(seed), perf_counter()
     try:
         for tally in tallies:
             for failure in tally.failures:
                 print(failure, flush=True)
             total.add(tally)
-    finally:  # an interrupt too is told how far it came
+    finally:  # an interrupt also reports the progress
         total.seconds = perf_counter() - start
         print(total.summary(), flush=True)
     return 1 if total.failures else 0

@@ -1,4 +1,4 @@
-"""Cut a program that fails down to a few lines that fail in the same way."""
+"""Shrink a failing program to a few lines that fail in the same way."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,11 +7,11 @@ import numpy as np
 
 from .program import Leaf, Program, values_of
 
-_MOST = 600  # programs that are tried
+_MOST = 600  # programs to try
 
 
 def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """The smallest program found that fails too, by one change after the other."""
+    """The smallest program found that also fails, by one change after another."""
     tried, seen = 0, {program.source}
     found = True
     while found and tried < _MOST:
@@ -47,7 +47,7 @@ def _smaller(program: Program) -> Iterator[Program]:
         for name in line.sets:
             if name not in program.outputs:
                 yield replace(program, outputs=(name,)).without_unused()
-    # an inner value as a leaf of its own, or another value of the same kind in its place
+    # an inner value as a new leaf, or another value of the same kind instead
     for i, line in enumerate(program.lines):
         for name in line.sets:
             if name not in values:
@@ -93,7 +93,7 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _as_leaf(program: Program, name: str, value: np.ndarray) -> Program:
-    """The line that sets `name` gone, and a leaf of its shape in its place."""
+    """The program with a leaf of the same shape instead of the line that sets `name`."""
     used = {int(leaf.name[1:]) for leaf in program.leaves}
     new = f"x{min(set(range(100)) - used)}"
     real = bool(value.dtype.kind != "c" and (value < 0).any())

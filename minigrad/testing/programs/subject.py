@@ -1,4 +1,4 @@
-"""A program at its leaves, and what a plain backward gives of it."""
+"""A program at its leaves, and the results of a plain backward."""
 
 import types
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ from ..numeric import normal
 
 
 class Refused(Exception):
-    """A transform says that it cannot run this program."""
+    """A transform refuses this program."""
 
 
 class Subject:
-    """A program at its leaves: the function, cotangents, and what a plain backward gives."""
+    """A program at its leaves: the function, cotangents, and the results of a plain backward."""
 
     def __init__(self, program: Callable, xs: Sequence[np.ndarray]):
         self.program = program
@@ -44,14 +44,15 @@ class Subject:
         return Function(with_globals_of(self.program, others), self.xs)
 
     def in_double(self) -> "Subject":
-        """Itself where all leaves have double precision, else at leaves that do."""
+        """Itself if all leaves have double precision, else at double-precision leaves."""
         wide = [x.astype(np.result_type(x, np.float64)) for x in self.xs]
         if all(x.dtype == w.dtype for x, w in zip(self.xs, wide, strict=True)):
             return self
         return Subject(self.program, wide)
 
     def with_held(self) -> Function:
-        """What `detach` and `unrecorded` gave at the leaves, also elsewhere: for differences."""
+        """The program with the constants of `detach` and `unrecorded` at the leaves, also
+        elsewhere: for differences."""
         return Held(self).function
 
 

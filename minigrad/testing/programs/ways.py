@@ -1,7 +1,7 @@
-"""The ways of running a program, each held to what one plain backward gives.
+"""The ways of running a program, each compared with one plain backward.
 
-Those of exact.py give the same bits; those here compute otherwise, and agree to rounding, or with
-finite differences. `compare` makes one of them again.
+The ways of exact.py give the same bits. Those here compute differently, and agree to rounding, or
+with finite differences. `compare` repeats one of them.
 """
 
 import warnings
@@ -31,7 +31,7 @@ _ULPS = {4: 3e-4, 8: 1e-9}  # of the largest gradient, by bytes: other orders, o
 
 
 def near() -> dict[str, Callable[[Subject], None]]:
-    """Ways that compute otherwise; each raises where it disagrees."""
+    """Ways that compute differently; each raises where it disagrees."""
     return {
         "create_graph": _recorded, "hooks that return": _replaced,
         "func.vjp": _func_vjp, "forward mode": _forward,
@@ -43,7 +43,8 @@ def near() -> dict[str, Callable[[Subject], None]]:
 
 
 def _near(found: Arrays, expected: Arrays, what: str, ulps: float = 0.0) -> None:
-    """To rounding of 1, the size of a program's values, and of the largest entry: terms cancel."""
+    """Equal to rounding of 1, the size of a program's values, and of the largest entry: terms
+    cancel."""
     size = max([1.0, *[float(np.abs(e).max(initial=0.0)) for e in expected]])
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         a = as_array(a)
@@ -59,7 +60,7 @@ def _recorded(s: Subject) -> None:
 
 
 def _replaced(s: Subject) -> None:
-    """Hooks that put a copy in each gradient's place."""
+    """Hooks that replace each gradient by a copy."""
     _near(hooked(s, lambda g: g.copy()), s.gradients, "hooks that return copies")
 
 
@@ -80,7 +81,7 @@ def _forward(s: Subject) -> None:
 
 
 def _linearized(s: Subject) -> None:
-    """Two pushes of one linearize, the second as jvp has it."""
+    """Two pushes of one linearize, the second compared with jvp."""
     _, push = mg.func.linearize(lambda *xs: tuple(s.function.call(xs)), *map(Tensor, s.xs))
     push(*[Tensor(x) for x in s.xs])
     found = [as_array(t) for t in push(*map(Tensor, s.us))]
@@ -102,7 +103,7 @@ def _scalar(s: Subject) -> Function:
 
 
 def _second(s: Subject) -> None:
-    """Hessian times a vector by five ways, constants being constants in each."""
+    """Hessian times a vector by five ways, with constants held in each."""
     s = s.in_double()
     scalar = _scalar(s)
     us = normal(np.random.default_rng(2), scalar.xs)
@@ -133,7 +134,8 @@ def _vmapped(s: Subject) -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What a transform says that it cannot do, and a Function without a second derivative."""
+    """A transform that refuses the program, or a Function without a second derivative, raises
+    Refused."""
     try:
         yield
     except TransformError as error:
@@ -145,7 +147,7 @@ def _refusals() -> Iterator[None]:
 
 
 class _Unfused:
-    """The module mg, where fuse leaves a function as it is."""
+    """The module mg, where fuse leaves a function unchanged."""
 
     fuse = staticmethod(lambda fn: fn)
 
@@ -160,9 +162,8 @@ def _unfused(s: Subject) -> None:
 
 
 def _uncancelled(s: Subject) -> Subject:
-    """The program in double precision; Refused where its terms cancel, of which digits are left
-    that no tolerance in proportion to the result allows for (‖x‖ − |x| of one number).
-    """
+    """The program in double precision; Refused if its terms cancel. A tolerance in proportion to
+    the result does not cover the remaining digits (‖x‖ − |x| of one number)."""
     s = s.in_double()
     if float(np.abs(pack(s.gradients)).max(initial=0.0)) < _CANCELS:
         raise Refused("the gradient is 0, or terms cancel in it")
@@ -203,7 +204,7 @@ def _compiled() -> Iterator[None]:
 
 
 def _accelerated(s: Subject) -> None:
-    """Compiled loops: NumPy's numbers to rounding, and one set of bits in every engine."""
+    """Compiled loops: NumPy's numbers to rounding, and the same bits in every engine."""
     if optional("numba") is None:
         raise Refused("numba is not installed")
     with _compiled():
@@ -214,15 +215,15 @@ def _accelerated(s: Subject) -> None:
 
 
 def _one_set_of_bits(s: Subject, what: str) -> None:
-    """In a mode that computes otherwise, other engines give the bits that a plain backward does."""
+    """In a mode that computes differently, other engines give the bits of its plain backward."""
     for name in ("2 workers", "tape", "replayed tape", "checkpoint"):
-        with suppress(TapeError):  # of what no program can repeat
+        with suppress(TapeError):  # a step that no program can repeat
             for i, (a, b) in enumerate(zip(_EXACT[name](s), s.gradients, strict=True)):
                 require_same_bits(b, a, f"{what}, {name}, leaf {i}")
 
 
 def _autocast(s: Subject) -> None:
-    """Products in 16 bits, of leaves in single precision: one set of bits."""
+    """Products in 16 bits, of leaves in single precision: the same bits in every engine."""
     single = [x.astype(np.complex64 if x.dtype.kind == "c" else np.float32) for x in s.xs]
     with mg.autocast(mg.float16):
         _one_set_of_bits(Subject(s.program, single), "autocast")
@@ -243,7 +244,9 @@ def check(way: str, s: Subject) -> None:
     else:
         try:
             found = _EXACT[way](s)
-        except TapeError as error:  # of what no program can repeat: a Function, writes in constants
+        except (
+            TapeError
+        ) as error:  # a step that no program can repeat: a Function, writes in constants
             raise Refused(str(error)) from error
         for i, (a, b) in enumerate(zip(found, s.gradients, strict=True)):
             require_same_bits(b, a, f"{way}: the gradient of leaf {i}")
