@@ -109,6 +109,19 @@ class Cache:
             self._entries.move_to_end(key)
             return found[0]
 
+    def peek(self, key: Hashable) -> Any:
+        """The value of this key or None, without the lock: for what every call asks.
+
+        It does not count as used, so a cache that is only peeked into evicts the oldest entries.
+        Of two threads one hit may go uncounted.
+        """
+        found = self._entries.get(key)
+        if found is None:
+            self._misses += 1
+            return None
+        self._hits += 1
+        return found[0]
+
     def put(self, key: Hashable, value: Any, size: int | None = None) -> None:
         """Set the value of this key; evicts the least recently used entries beyond the bounds.
 

@@ -192,11 +192,13 @@ def require_gpu(what: str) -> Any:
     return cupy
 
 
+plain_arrays: set[type] = {np.ndarray}  # the classes of arrays with which ops compute directly
 on_first_gpu: list[Callable[[], None]] = []  # run at the first use of a GPU
 
 
 def _prepare() -> None:
     global several
+    plain_arrays.add(sys.modules["cupy"].ndarray)
     several = sys.modules["cupy"].cuda.runtime.getDeviceCount() > 1
     while on_first_gpu:
         on_first_gpu.pop()()

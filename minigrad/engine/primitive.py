@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, plain_arrays
 from ..backends.dtypes import KINDS, NUMBERS, PLAIN, WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, graph, modes
 from .errors import describe, refuse_left_behind
@@ -65,7 +65,7 @@ def unwrap(op: Any, args: tuple, params: dict) -> tuple[list, list, Any]:
         elif type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
             weak, array = True, x
         else:
-            plain = type(x) is _ndarray and x.dtype.kind in KINDS
+            plain = type(x) in plain_arrays and x.dtype.kind in KINDS
             array = x if plain else operand(x, op, args, params)
         arrays.append(array)
         nodes.append(node)

@@ -106,13 +106,19 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
         return None
     lead, inner, kept, full = way
     ys: list | None = [x]
-    wide = np.dtype(accumulator(x.dtype) or x.dtype)
     if inner > 1:
+        wide = _wide(x.dtype)
         words = _row_sum(wide if lead > 1 else x.dtype, wide)
         ys = launch.run(("sum", lead > 1, wide), words, [x.reshape((lead, prod(kept), inner))])
     if ys is not None and lead > 1:
         ys = columns_sum("sum", _same, ys, lead, kept, x.dtype)
     return None if ys is None else shaped(ys[0], full)
+
+
+@cache
+def _wide(dtype: Any) -> Any:
+    """The dtype in which sums of this dtype are formed."""
+    return np.dtype(accumulator(dtype) or dtype)
 
 
 @lru_cache(maxsize=1024)
@@ -162,9 +168,9 @@ def columns_sum(
     columns, dtype = prod(shape), dtype or xs[0].dtype
     if not rows or not columns:
         return None
-    wide = np.dtype(accumulator(xs[0].dtype) or xs[0].dtype)
-    full = rows * columns
-    xs = [x.reshape((rows, columns)) if x.size == full else x for x in xs]
+    wide, full = _wide(xs[0].dtype), rows * columns
+    if xs[0].shape != (rows, columns) or len(xs) > 1:
+        xs = [x.reshape((rows, columns)) if x.size == full else x for x in xs]
 
     def summands(*symbols: Any) -> list:
         ys = fn(*[s.astype(wide) for s in symbols])
