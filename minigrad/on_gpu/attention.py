@@ -22,7 +22,6 @@ from ..backends.device import array_module
 from ..expressions.trace import place
 from ..fusion import launch
 from ..fusion.launch import shaped
-from ..ops.attention.heads import parts_of
 from ..ops.axes import sum_to
 from . import cudnn_attention
 from .install import on_gpu
@@ -30,13 +29,6 @@ from .products import available
 
 SCORES = 1 << 28  # held at a time: 1 GiB of float32
 by_cudnn = True
-
-
-@on_gpu("split_heads")
-def split_heads(x: Any, *, heads: int, time: int = 0) -> Any:
-    """The three in memory one after the other: a copy here, and none at each product with them."""
-    parts = parts_of(x, heads, time).copy(order="C")
-    return parts[0], parts[1], parts[2]
 
 
 def _masked(s: Any, mask: tuple) -> Any:

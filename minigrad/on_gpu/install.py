@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ..custom.variants import Variant, add
 from ..engine.registry import op
 
-_ROOMS = "attention convolution dropout losses norms optimizers pooling products rows".split()
+_ROOMS = "attention convolution dropout heads losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
 forwards: dict[str, Callable] = {}
 
