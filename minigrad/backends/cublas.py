@@ -1,19 +1,22 @@
-"""Matrix products on a GPU by cuBLAS, called directly through ctypes.
+"""Matrix products on a GPU by cuBLAS's matrix library itself (cuBLASLt), called through ctypes.
 
 CuPy's own calls widen batches of 16-bit floats, cost more on the host, and refuse a stream that is
 being captured into a graph. Here 16-bit floats are multiplied on tensor cores with sums in float32,
-a batch is one call, and transposed views are read in place.
+a batch is one call, transposed views are read in place, and a bias is added within the call.
+cuBLASLt separates the choice of the algorithm from the call: each form of product needs one choice.
 """
 
 import ctypes
 import threading
 import weakref
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .dtypes import bfloat16
+from .leaving import contextmanager
 
 tf32 = False  # whether float32 factors may be rounded to TF32; mg.cuda.allow_tf32 sets it
 
@@ -27,11 +30,35 @@ if bfloat16 is not None:
     _KINDS[bfloat16] = (14, _F32, ctypes.c_float)
 WORKSPACE = 32 << 20  # bytes for each stream, cuBLAS's default on Hopper
 MOST_STREAMS = 32  # with kept workspaces
-_P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+_P, _SIZE = ctypes.c_void_p, ctypes.c_size_t
+_TRANSA, _TRANSB, _EPILOGUE, _BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
+_WITH_BIAS = 4  # cublasLtEpilogue_t
+_COUNT, _STEP = 5, 6  # cublasLtMatrixLayoutAttribute_t: matrices of a batch, from one to the next
+_MEMORY, _ALIGNMENTS = 1, (5, 6, 7, 8)  # cublasLtMatmulPreferenceAttributes_t
+_TRIED = 8  # algorithms that are timed
+LEAST_TIMED = 1 << 29  # multiplications of a product that is worth it: tens of microseconds
+_SURELY = 0.98  # an algorithm replaces the first one if it takes less than this share of its time
+
+
+class _Algorithm(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t: an algorithm, as cuBLASLt proposes it."""
+
+    _fields_ = [
+        ("algorithm", ctypes.c_uint64 * 8), ("workspace", _SIZE), ("state", ctypes.c_int),
+        ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4),
+    ]  # fmt: skip
+
+
+class _Local(threading.local):
+    """A thread's handles by device, and whether it times algorithms."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, list] = {}
+        self.tuning = False
 
 
 class _Library:
-    """The functions of the library, and a handle for each thread and device."""
+    """The functions of cuBLASLt, and a handle for each thread and device."""
 
     def __init__(self) -> None:
         import cupy
@@ -39,44 +66,49 @@ class _Library:
 
         self.cupy = cupy
         major = cupy.cuda.runtime.runtimeGetVersion() // 1000
-        library = ctypes.CDLL(f"libcublas.so.{major}")
-        self.create, self.set_stream = library.cublasCreate_v2, library.cublasSetStream_v2
-        self.destroy = library.cublasDestroy_v2
-        self.destroy.argtypes = [_P]
-        self.set_stream.argtypes = [_P, _P]
-        self.set_workspace = library.cublasSetWorkspace_v2
-        self.set_workspace.argtypes = [_P, _P, ctypes.c_size_t]
-        self.gemm = library.cublasGemmStridedBatchedEx
-        self.gemm.argtypes = [
-            _P, _I, _I, _I, _I, _I, _P, _P, _I, _I, _L, _P, _I, _I, _L, _P, _P, _I, _I, _L, _I, _I,
-            _I,
-        ]  # fmt: skip
-        self.local = threading.local()
+        self.functions = ctypes.CDLL(f"libcublasLt.so.{major}")
+        self.multiply = self.functions.cublasLtMatmul
+        self.multiply.argtypes = [_P] * 14 + [_SIZE, _P]
+        self.describe = self.functions.cublasLtMatmulDescSetAttribute
+        self.describe.argtypes = [_P, ctypes.c_int, _P, _SIZE]
         self.workspaces: dict[tuple, Any] = {}  # (device, stream) -> memory for its products
 
-    def handle(self) -> Any:
-        """This thread's handle on the current device, set to the current stream."""
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function that need not be quick."""
+        _check(getattr(self.functions, "cublasLt" + name)(*args), name)
+
+    def made(self, name: str, *args: Any) -> Any:
+        """A new object of the library: cublasLt…Create."""
+        new = _P()
+        self.call(name + "Create", ctypes.byref(new), *args)
+        return new
+
+    def set(self, name: str, of: Any, attribute: int, value: Any) -> None:
+        """Set an attribute of such an object."""
+        size = _SIZE(ctypes.sizeof(value))
+        self.call(name + "SetAttribute", of, attribute, ctypes.byref(value), size)
+
+    def place(self) -> list:
+        """[this thread's handle on the current device, stream, workspace, its address, owner]."""
         cuda = self.cupy.cuda
         device, stream = cuda.runtime.getDevice(), cuda.get_current_stream().ptr
-        known = self.local.__dict__.get(device)
+        known = _local.handles.get(device)
         if known is None:
-            made = _P()
-            _check(self.create(ctypes.byref(made)), "create")
-            known = self.local.__dict__[device] = [made, None, None, _Handle(self, device, made)]
+            handle = self.made("")
+            owner = _Handle(self, device, handle)
+            known = _local.handles[device] = [handle, None, None, 0, owner]
         if known[1] != stream:
             memory = self.workspaces.get((device, stream))
             if memory is None:
-                if len(self.workspaces) >= MOST_STREAMS:  # handles keep those they use alive
+                if len(self.workspaces) >= MOST_STREAMS:  # threads keep those they use alive
                     self.workspaces.clear()
                 memory = self.workspaces[device, stream] = self.cupy.empty(WORKSPACE, np.uint8)
-            _check(self.set_stream(known[0], stream), "set_stream")
-            _check(self.set_workspace(known[0], memory.data.ptr, WORKSPACE), "set_workspace")
-            known[1:3] = stream, memory  # the handle writes there: keep it alive
-        return known[0]
+            known[1:4] = stream, memory, memory.data.ptr
+        return known
 
 
 class _Handle:
-    """Releases a handle, and its 64 MiB on the GPU, when its thread has ended."""
+    """Releases a handle when its thread has ended."""
 
     def __init__(self, library: _Library, device: int, handle: Any):
         self._end = weakref.finalize(self, _destroy, library, device, handle)
@@ -85,10 +117,25 @@ class _Handle:
 
 def _destroy(library: _Library, device: int, handle: Any) -> None:
     with library.cupy.cuda.Device(device):
-        library.destroy(handle)  # waits for pending work that uses it
+        library.functions.cublasLtDestroy(handle)
 
 
 _library: Any = None
+_local = _Local()
+
+
+@contextmanager
+def tuned(wanted: bool) -> Iterator[None]:
+    """Within it this thread's large products use the fastest algorithm that cuBLASLt proposes.
+
+    The first product of a form times each of them. That pays for a graph that is launched often.
+    Another algorithm may add up in another order.
+    """
+    before, _local.tuning = _local.tuning, wanted
+    try:
+        yield
+    finally:
+        _local.tuning = before
 
 
 def workspaces() -> int:
@@ -148,9 +195,9 @@ def _step(lead: tuple, strides: tuple) -> int | None:
 
 
 class _Plan:
-    """The arguments of a product of arrays of given shapes, strides and dtype."""
+    """The algorithm and the descriptions of a product of arrays of given shapes and strides."""
 
-    def __init__(self, a: Any, b: Any, alpha: float, wide: bool):
+    def __init__(self, a: Any, b: Any, alpha: float, wide: bool, bias: Any):
         (n, k), m = a.shape[-2:], b.shape[-1]
         if b.shape[-2] != k:
             raise ValueError(f"the inner lengths of {a.shape} and {b.shape} differ")
@@ -163,18 +210,91 @@ class _Plan:
         self.empty, self.nothing = not n * m * count, not k
         self.copies = [_operand(x, count) is None for x in (a, b)]
         if not self.fits or self.empty or self.nothing:
+            self.fits = self.fits and bias is None
             return
-        left, right = (_operand(x, count) or _copied(x) for x in (a, b))
-        compute = _F32_TF32 if tf32 and data == 0 else compute
-        self.one, self.zero = scalar(alpha), scalar(0)
         # cuBLAS is column-major: a matrix in rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
-        self.before = (right[0], left[0], m, n, k, ctypes.addressof(self.one))
-        self.right, self.left = (data, *right[1:]), (data, *left[1:])
-        self.after = (_KINDS[self.dtype][0], m, n * m, count, compute, -1)
-
-    def __call__(self, a: Any, b: Any) -> Any:
+        left, right = (_operand(x, count) or _copied(x) for x in (b, a))
+        compute = _F32_TF32 if tf32 and data == 0 else compute
         library = _library
-        y = library.cupy.ndarray(self.shape, self.dtype)  # cheaper than `empty`, which calls this
+        self.numbers = scalar(alpha), scalar(0)
+        self.one, self.zero = (ctypes.addressof(x) for x in self.numbers)
+        self.bias, self.lock = _P(), threading.Lock()  # the description contains its address
+        self.address = ctypes.addressof(self.bias)
+        self.product = library.made("MatmulDesc", compute, 1 if data == 1 else 0)
+        for attribute, value in ((_TRANSA, left[0]), (_TRANSB, right[0])):
+            library.set("MatmulDesc", self.product, attribute, ctypes.c_int(value))
+        self.left = _matrix(data, m, k, count, *left)
+        self.right = _matrix(data, k, n, count, *right)
+        self.made = _matrix(_KINDS[self.dtype][0], m, n, count, 0, m, n * m)
+        objects = [("MatmulDesc", self.product)]
+        objects += [("MatrixLayout", x) for x in (self.left, self.right, self.made)]
+        self._end = weakref.finalize(self, _release, library, objects)
+        self._end.atexit = False
+        aligned = 16 if not (a.data.ptr | b.data.ptr) & 15 else a.dtype.itemsize
+        found = self.algorithms(aligned)
+        self.fits = bool(found)
+        if found:
+            self.take(found[0])
+        if bias is not None and found:
+            self.fits = self.takes_bias(bias)
+        elif _local.tuning and len(found) > 1 and n * m * k * count >= LEAST_TIMED:
+            self.choose(found, a, b)
+
+    def algorithms(self, aligned: int) -> list:
+        """The algorithms that cuBLASLt proposes, the best first. aligned: of the factors, bytes."""
+        library = _library
+        wish = library.made("MatmulPreference")
+        library.set("MatmulPreference", wish, _MEMORY, _SIZE(WORKSPACE))
+        for attribute, size in zip(_ALIGNMENTS, (aligned, aligned, 16, 16), strict=True):
+            library.set("MatmulPreference", wish, attribute, ctypes.c_uint32(size))
+        found, number = (_Algorithm * _TRIED)(), ctypes.c_int()
+        code = library.functions.cublasLtMatmulAlgoGetHeuristic(
+            library.place()[0], self.product, self.left, self.right, self.made, self.made, wish,
+            _TRIED, found, ctypes.byref(number),
+        )  # fmt: skip
+        library.call("MatmulPreferenceDestroy", wish)
+        return [] if code else [x for x in found[: number.value] if not x.state]
+
+    def takes_bias(self, bias: Any) -> bool:
+        """Whether the algorithm of the product alone can add the bias too.
+
+        Only then a bias added within the call gives the bits of one added behind the product.
+        """
+        library = _library
+        library.set("MatmulDesc", self.product, _EPILOGUE, ctypes.c_int(_WITH_BIAS))
+        self.add(bias)
+        return not library.functions.cublasLtMatmulAlgoCheck(
+            library.place()[0], self.product, self.left, self.right, self.made, self.made,
+            ctypes.byref(self.chosen), ctypes.byref(_Algorithm()),
+        )  # fmt: skip
+
+    def take(self, algorithm: _Algorithm) -> None:
+        self.chosen, self.algorithm = algorithm, ctypes.addressof(algorithm)
+
+    def choose(self, found: list, a: Any, b: Any) -> None:
+        """Take the fastest of these algorithms; the first unless another is surely faster."""
+        events = [_library.cupy.cuda.Event() for _ in range(2)]
+        times = []
+        for algorithm in found:
+            self.take(algorithm)
+            took = []
+            for _ in range(4):
+                events[0].record()
+                self(a, b, None)
+                events[1].record()
+                events[1].synchronize()
+                took.append(_library.cupy.cuda.get_elapsed_time(*events))
+            times.append(min(took))
+        best = min(range(len(found)), key=times.__getitem__)
+        self.take(found[best if times[best] < _SURELY * times[0] else 0])
+
+    def add(self, bias: Any) -> None:
+        """Put the address of the bias into the description."""
+        self.bias.value = bias.data.ptr
+        _check(_library.describe(self.product, _BIAS, self.address, 8), "the bias of a product")
+
+    def __call__(self, a: Any, b: Any, bias: Any) -> Any:
+        y = _library.cupy.ndarray(self.shape, self.dtype)  # cheaper than `empty`, which calls this
         if self.empty:
             return y
         if self.nothing:
@@ -182,30 +302,62 @@ class _Plan:
             return y
         a = a.copy(order="C") if self.copies[0] else a
         b = b.copy(order="C") if self.copies[1] else b
-        code = library.gemm(
-            library.handle(), *self.before, b.data.ptr, *self.right, a.data.ptr, *self.left,
-            ctypes.addressof(self.zero), y.data.ptr, *self.after,
-        )  # fmt: skip
-        _check(code, f"product of {a.shape} and {b.shape}")
+        if bias is None:
+            self.run(a, b, y)
+        else:
+            with self.lock:
+                self.add(bias)
+                self.run(a, b, y)
         return y
+
+    def run(self, a: Any, b: Any, y: Any) -> None:
+        handle, stream, _, memory, _ = _library.place()
+        made, at = self.made, y.data.ptr
+        code = _library.multiply(
+            handle, self.product, self.one, b.data.ptr, self.left, a.data.ptr, self.right,
+            self.zero, at, made, at, made, self.algorithm, memory, WORKSPACE, stream,
+        )  # fmt: skip
+        if code:
+            _check(code, f"product of {a.shape} and {b.shape}")
+
+
+def _matrix(data: int, rows: int, columns: int, count: int, flip: int, line: int, step: int) -> Any:
+    """A description of a factor or result (rows, columns), column-major; `flip`: transposed."""
+    shape = (columns, rows) if flip else (rows, columns)
+    new = _library.made("MatrixLayout", data, *[ctypes.c_uint64(n) for n in shape],
+                        ctypes.c_int64(line))  # fmt: skip
+    if count > 1:
+        _library.set("MatrixLayout", new, _COUNT, ctypes.c_int32(count))
+        _library.set("MatrixLayout", new, _STEP, ctypes.c_int64(step))
+    return new
+
+
+def _release(library: _Library, objects: list) -> None:
+    for name, one in objects:
+        library.call(name + "Destroy", one)
 
 
 plans: dict[tuple, _Plan] = {}
 MOST_PLANS = 4096
 
 
-def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
-    """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where cuBLAS cannot compute
-    it.
+def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False, bias: Any = None) -> Any:
+    """alpha · a b + bias for CuPy arrays (..., n, k) and (..., k, m), or None where cuBLAS cannot
+    compute it.
 
     None for two different dtypes, integers, complex numbers, and leading axes that broadcast both
     ways. One side may have no leading axes (the same matrix for the whole batch).
 
     wide    return the result of 16-bit factors in float32, the dtype of its sums
+    bias    (m,), of the same dtype, contiguous from a multiple of 16 bytes on
     """
     if a.dtype not in _KINDS or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
         return None
-    key = (a.shape, a.strides, b.shape, b.strides, a.dtype, alpha, wide, tf32)
+    at = a.data
+    key = (
+        a.shape, a.strides, b.shape, b.strides, a.dtype, alpha, wide, tf32, bias is None,
+        (at.ptr | b.data.ptr) & 15, at.device_id, _local.tuning,
+    )  # fmt: skip
     plan = plans.get(key)
     if plan is None:
         global _library
@@ -213,5 +365,5 @@ def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
             _library = _Library()
         if len(plans) >= MOST_PLANS:
             plans.clear()
-        plan = plans[key] = _Plan(a, b, alpha, wide)
-    return plan(a, b) if plan.fits else None
+        plan = plans[key] = _Plan(a, b, alpha, wide, bias)
+    return plan(a, b, bias) if plan.fits else None

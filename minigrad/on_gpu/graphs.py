@@ -1,8 +1,8 @@
 """A program of the tape as a CUDA graph: all its launches handed to the GPU as one.
 
-The calls run twice, so that kernels are compiled and libraries have their workspaces, and then once
-while the stream records. Their memory comes from a pool of the graph's own, so nothing else ever
-lies where the graph writes.
+The calls run twice, so that kernels are compiled, libraries have their workspaces and the
+algorithms of large products are chosen by time. Then they run once while the stream records. Their
+memory comes from a pool of the graph's own, so nothing else is ever put where the graph writes.
 """
 
 import sys
@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import cublas
 from ..backends.device import is_contiguous, require_gpu
 from ..errors import TapeError
+from ..modes import deterministic
 from ..tape.buffers import as_array, copied
 
 _SMALL = 1 << 18  # bytes of a result that is handed out with others
@@ -64,7 +66,11 @@ class _Graph:
         cupy.cuda.Device().synchronize()
         cells, fixed = runner.cells, runner.trace.fixed
         made = [end for end in dict.fromkeys(runner.ends) if not fixed[end]]
-        with stream, cupy.cuda.using_allocator(pool.malloc):
+        allocator, tuned = (
+            cupy.cuda.using_allocator(pool.malloc),
+            cublas.tuned(not deterministic.required),
+        )
+        with stream, allocator, tuned:
             for _ in range(2):
                 _run(self.calls)
             packed = _Packed(cupy, {end: cells[end] for end in made} if self.copying else {})

@@ -58,6 +58,12 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
         return None
     if b is not None and (b.shape != w.shape[:1] or b.dtype != x.dtype):
         return None
+    if b is not None and x.ndim > 1 and is_contiguous(x) and available(x) and available(b):
+        if is_contiguous(b) and not b.data.ptr & 15:
+            rows = x if x.ndim == 2 else x.reshape((-1, x.shape[-1])) if x.size else None
+            y = None if rows is None else cublas.product(rows, w.T, bias=b)
+            if y is not None:
+                return shaped(y, (*x.shape[:-1], len(w)))
     y = matmul(x, w.T)
     if y is None or b is None:
         return y
