@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import device_of
-from .foreign_names import INSTEAD_OF, argument_here
+from .foreign_names import argument_here
+from .foreign_tables import INSTEAD_OF
 
 
 def hint_of_op(error: Exception, op: Any, named: list, args: tuple, params: dict) -> str:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import minigrad as mg
-from minigrad.courtesy import foreign_names
+from minigrad.courtesy import foreign_tables
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_name_in_other_capitals_is_answered_with_ours(module, name, here):
 
 
 def test_every_name_of_minigrad_in_a_hint_exists():
-    for hint in [*foreign_names._NAMES.values(), *foreign_names._OF_MODULES.values()]:
+    for hint in [*foreign_tables.NAMES.values(), *foreign_tables.OF_MODULES.values()]:
         for path in re.findall(r"mg((?:\.[A-Za-z_]\w*)+)", hint):
             operator.attrgetter(path[1:])(mg)
 
