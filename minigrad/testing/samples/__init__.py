@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-modules = []  # names of the modules found, packages of modules included
+modules = []  # names of the modules found, including packages of modules
 _waiting = [(__path__, __name__)]
 while _waiting:
     _path, _prefix = _waiting.pop()

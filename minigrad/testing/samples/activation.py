@@ -34,7 +34,7 @@ def apart(*kinks, low=-6.0, high=6.0, **params):
     return samples
 
 
-# -- pieces of straight lines ----------------------------------------------------------------
+# -- piecewise linear ----------------------------------------------------------------
 
 register_op(
     "relu",
@@ -216,21 +216,21 @@ def _mp_mish(x):
 
 
 def _mp_mish_derivative(x):
-    if -3 < x < -0.5:  # near its zero −1.19 the two terms are rounded to ULP of their own
-        raise ValueError("outside of what 4 ULP can be asked for")
+    if -3 < x < -0.5:  # near its zero −1.19 each of the two terms has its own rounding
+        raise ValueError("outside of the range with 4 ULP")
     t = _tanh(_log1p(_exp(x)))
     return t + x * (1 - t * t) / (1 + _exp(-x))
 
 
 def _mp_gelu_derivative(x):
-    if -1 < x < -0.5:  # near its zero the two terms are rounded to ULP of their own
-        raise ValueError("outside of what 4 ULP can be asked for")
+    if -1 < x < -0.5:  # near its zero each of the two terms has its own rounding
+        raise ValueError("outside of the range with 4 ULP")
     return _erfc(-x / _sqrt(2)) / 2 + x * _exp(-x * x / 2) / _sqrt(2 * from_mpmath("pi")())
 
 
 def _mp_gelu(x):
     if x < -1.5:  # the rounding of x/√2 alone costs erfc x² ULP
-        raise ValueError("outside of what 4 ULP can be asked for")
+        raise ValueError("outside of the range with 4 ULP")
     return x * _erfc(-x / _sqrt(2)) / 2
 
 
@@ -324,7 +324,7 @@ register_op(
     reference=_gelu,
     dtypes=NARROW,
     mp=_mp_gelu,
-    conditioned="below 0 it is as sensitive as the tail of Φ to x/√2, which was rounded",
+    conditioned="below 0 it is as sensitive to rounding of x/√2 as the tail of Φ",
     errors=[
         ErrorSample(
             "form", (np.ones(3),), ValueError, "'none' or 'tanh'", {"approximate": "sigmoid"}
@@ -336,7 +336,7 @@ register_op(
     "gelu_derivative",
     forms,
     mp=_mp_gelu_derivative,
-    conditioned="SciPy's erfc and our e^−x²/2 round x² before, which in the tail costs x² ULP",
+    conditioned="SciPy's erfc and our e^−x²/2 round x² first, which in the tail costs x² ULP",
 )
 
 # -- over an axis ----------------------------------------------------------------------------
@@ -345,7 +345,8 @@ INF = np.inf
 
 
 def _log_softmax(x, axis=-1):
-    """Of a row with +∞ the limit: 0 in place of that, −∞ of all else, as they are to each other."""
+    """A row with +∞ gives the limit: 0 at its position, −∞ elsewhere, as they are relative to each
+    other."""
     top = x.max(axis, keepdims=True, initial=-1e30)
     limit = np.where(x == INF, 0, -INF)
     x = np.where(top == INF, limit, x - np.where(top == INF, 0, top))

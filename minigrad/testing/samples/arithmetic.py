@@ -18,8 +18,8 @@ from .elements import (
 )
 
 NO_DERIVATIVE = (
-    "∂(aᵇ)/∂b does not exist for a negative real base, and is NaN there, while the value is finite "
-    "at whole b; the points and tests/ops/test_elementwise.py pin the values"
+    "∂(aᵇ)/∂b does not exist for a negative real base, and is NaN there; the value is finite "
+    "at whole b. The points and tests/ops/test_elementwise.py pin the values"
 )
 shapes_differ = ErrorSample("shapes", (np.ones(3), np.ones(4)), ValueError, r"\(3,\).*\(4,\)")
 
@@ -207,7 +207,7 @@ register_op(
 
 
 def _lerp(a, b, weight):
-    """From the nearer end."""
+    """Computed from the nearer end."""
     return np.where(np.abs(weight) < 0.5, a + weight * (b - a), b - (1 - weight) * (b - a))
 
 

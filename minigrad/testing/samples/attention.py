@@ -31,7 +31,7 @@ def _scores(q, k, mask, is_causal, scale):
 def _probabilities(s):
     top = s.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(s - np.where(top == -np.inf, 0, top))
-    return e / np.maximum(e.sum(-1, keepdims=True), 1)  # of no key 0
+    return e / np.maximum(e.sum(-1, keepdims=True), 1)  # 0 without a key
 
 
 def _mixed(z):
@@ -47,7 +47,7 @@ def _is_kept(seed, row, column, p):
 
 
 def _factors(seeds, shape, p):
-    """What dropout multiplies the weights by."""
+    """Dropout's factors of the weights."""
     if seeds is None:
         return 1.0
     m = np.zeros((*seeds.shape[:-2], *shape[-2:]))
@@ -90,7 +90,7 @@ def _call_gradients(
     a, q, k, v, mask=None, seeds=None, *, is_causal=False, scale=1.0, block_size=None,
     dropout_p=0.0,
 ):  # fmt: skip
-    """attention_grads with the results of the forward that belong to its arguments."""
+    """attention_grads with the forward's results for its arguments."""
     wide = accumulator(q.dtype) or q.dtype
     wq, wk, wv = (op.astype(x, dtype=wide) for x in (q, k, v))
     s = op.matmul(wq * scale, transposed(wk))
@@ -99,7 +99,7 @@ def _call_gradients(
     if mask is not None:
         s = op.where(mask, s, -np.inf) if mask.dtype.kind == "b" else s + mask
     lse = op.logsumexp(s, axis=-1, keepdims=True)
-    lse = op.where(lse == np.inf, np.nan, lse)  # of ∞ − ∞, as the forward has it
+    lse = op.where(lse == np.inf, np.nan, lse)  # ∞ − ∞, as in the forward
     lse = op.where(lse == -np.inf, np.inf, lse)
     weights = dropped(probabilities(wq, wk, mask, is_causal, scale), seeds, dropout_p)
     o = op.matmul(weights, wv)
@@ -129,15 +129,15 @@ BLOCKED = [
     ((*SHAPES, None, np.array([[7]])), {**HOW, "block_size": 4, "dropout_p": 0.4}),
     ((*LED, MASK, np.array([[[3]], [[9]]])), {**HOW, "block_size": 3, "dropout_p": 0.25}),
 ]
-# The reference multiplies hidden keys by 0, and so hands on an infinity that skipped blocks do not:
-# here the causal sample has no block that is skipped. tests/ops/test_attention.py has them.
+# The reference multiplies hidden keys by 0, and so passes on an infinity; skipped blocks do not.
+# The causal sample here has no skipped block. tests/ops/test_attention.py has them.
 GRADIENTS = [
     (arrays, {**how, "block_size": 8} if "is_causal" in how else how) for arrays, how in BLOCKED
 ]
 
 
 def _with_added_mask(forms):
-    """The forms, and one with a mask that is added, −∞ in places."""
+    """The forms, and one with an additive mask, partly −∞."""
 
     def samples(rng, dtype):
         yield from of_several(forms)(rng, dtype)
@@ -168,10 +168,12 @@ def _blocked(q, k, v, mask=None, seeds=None, **params):
     return _attention(q, k, v, mask, seeds, **params)
 
 
-_LOGITS = {"K31": "products of queries and keys are beyond the numbers"}
-_SCORES = {"K32": "P (dP − δ) is a difference of equals where one key takes all, right beside dP"}
+_LOGITS = {"K31": "products of queries and keys overflow"}
+_SCORES = {
+    "K32": "P (dP − δ) is a difference of equals where one key takes all, right relative to dP"
+}
 _INFINITE = "a row of scores with +∞ is its limit in the plain form, NaN in blocks"
-_MASKED = "a NaN among the values shows beside a weight of 0, too, as in PyTorch"
+_MASKED = "a NaN among the values shows even with a weight of 0, as in PyTorch"
 register_op(
     "attention",
     _with_added_mask(BLOCKED),

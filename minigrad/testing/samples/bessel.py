@@ -13,7 +13,7 @@ _INFINITE_AT_0 = {"bessel_y", "bessel_k", "bessel_ke"}
 
 
 def _reference(name):
-    """SciPy's function of any order; those of orders 0 and 1 are more accurate."""
+    """SciPy's function of any order; its functions of orders 0 and 1 are more accurate."""
 
     def call(x, order=0):
         special = name.replace("v", str(order)) if order in (0, 1) else ""

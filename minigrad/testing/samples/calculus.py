@@ -11,7 +11,7 @@ STEPS = np.array([0.0, 0.5, 2.0, 2.3])
 
 
 def in_dtype(function):
-    """The NumPy function, its result in the common dtype of the arrays."""
+    """The NumPy function, with its result in the common dtype of the arrays."""
 
     def reference(*arrays, **params):
         y = function(*arrays, **params)
@@ -127,7 +127,7 @@ def _interp_samples(rng, dtype):
 
 
 def _interp_reference(x, xp, fp, **params):
-    if not xp.size:  # before 2.5 NumPy raises at no queries too; since, at queries alone
+    if not xp.size:  # without queries, NumPy raises before 2.5 only
         raise ValueError("no corners")
     if np.isnan(xp).any():  # NumPy 2.5 finds another segment than 2.4
         raise DoesNotApply("xp does not increase, and np.interp promises nothing")
@@ -155,7 +155,7 @@ register_op(
             [-np.inf, -np.inf],
         ),
         Point(
-            "corners beside an infinite one",
+            "corners next to an infinite one",
             (np.array([0.0, 4.0]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
             [1.0, 2.0],
         ),
@@ -231,14 +231,14 @@ register_op(
     of_several([(((5,), (3,)), {}), (((2,), (4,)), {})]),
     reference=in_dtype(np.convolve),
     dtypes=COMPLEX,
-    skips={"K17": "convolve makes vectors of numbers before, and refuses empty ones"},
+    skips={"K17": "convolve turns numbers into vectors first, and refuses empty ones"},
 )
 register_op(
     "slide",
     of_several([(((5,), (3,)), {}), (((4,), (4,)), {})]),
     reference=in_dtype(lambda x, v: np.convolve(x, v[::-1], "valid")),
     dtypes=COMPLEX,
-    skips={"K17": "v may not be longer than x; convolve sees to that"},
+    skips={"K17": "v may not be longer than x; convolve ensures that"},
 )
 
 register_op(
@@ -254,7 +254,7 @@ register_op(
     ),
     reference=np.cross,
     dtypes=COMPLEX,
-    skips={"K26": "along other axes are vectors of length 2, which NumPy takes still"},
+    skips={"K26": "other axes have vectors of length 2, which NumPy still takes"},
     errors=[
         ErrorSample(
             "vectors of length 2",

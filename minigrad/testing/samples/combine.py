@@ -71,7 +71,7 @@ _register(
 
 
 def _slices_within(x, p, axis, maxnorm):
-    if not x.ndim:  # a number is the slice of a vector
+    if not x.ndim:  # a slice of a vector is a number
         return _slices_within(x[None], p, axis, maxnorm)[0]
     y = x.copy()
     slices = np.moveaxis(y, axis, 0)
@@ -137,7 +137,7 @@ _register(
 
 
 def _most_frequent(x, axis=-1, keepdims=False):
-    """The smallest of the entries that come most often, and the last place where it stands."""
+    """The smallest of the most frequent entries, and its last position."""
     rows = np.moveaxis(x, axis, -1)
     values, places = np.empty(rows.shape[:-1], x.dtype), np.empty(rows.shape[:-1], int)
     for i in np.ndindex(*rows.shape[:-1]):
@@ -240,9 +240,9 @@ _register(
 
 
 def _split_in(x, axis, sizes):
-    """One axis split by NumPy, which is told the other axes' lengths."""
+    """One axis split by NumPy, given the other axes' lengths."""
     axis = range(x.ndim)[axis]
-    sizes = np.empty(x.shape[axis]).reshape(sizes).shape  # where one is −1
+    sizes = np.empty(x.shape[axis]).reshape(sizes).shape  # resolves a −1
     return np.moveaxis(
         np.moveaxis(x, axis, 0).reshape(*sizes, *x.shape[:axis], *x.shape[axis + 1 :]),
         range(len(sizes)),
@@ -282,7 +282,7 @@ _register(
 def _blocks(*xs):
     xs = [np.atleast_2d(x) for x in xs]
     if any(x.ndim != 2 for x in xs):
-        raise ValueError("matrices alone")  # others would broadcast into their places below
+        raise ValueError("matrices alone")  # others would broadcast below
     y = np.zeros(np.sum([x.shape for x in xs], 0), np.result_type(*xs))
     i = j = 0
     for x in xs:
@@ -310,7 +310,7 @@ _register(
     reference=lambda x, r=2, with_replacement=False: np.array(
         list((combinations_with_replacement if with_replacement else combinations)(x, r))
     ),
-    skips={"K17": "the reference of no entries has no rows to see their length by"},
+    skips={"K17": "without entries the reference has no rows with a length"},
     errors=[ErrorSample("a matrix", (np.ones((2, 2)),), ValueError, "must be a vector")],
 )
 

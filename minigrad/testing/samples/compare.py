@@ -11,7 +11,7 @@ BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwi
 
 
 def few_values(rng, dtype):
-    """Values of which many are equal, and many 0."""
+    """Values with many equal ones, and many 0."""
     for shapes in TWO:
         args = [np.asarray(rng.integers(-1, 2, s)).astype(dtype) for s in shapes]
         yield Sample(f"{shapes[0]} with {shapes[1]}", tuple(args))
@@ -55,7 +55,7 @@ register_op(
 
 
 def _as_array(truth):
-    """The harness compares arrays: allclose answers with a Python bool."""
+    """As an array, for the harness: allclose returns a Python bool."""
     return np.asarray(truth)
 
 
@@ -67,7 +67,7 @@ def _on_tensors(name):
 
 
 register_op("allclose", few_values, call=_on_tensors("allclose"), reference=np.allclose,
-            differentiable=False, skips={"K14": "its answer is a Python bool"})  # fmt: skip
+            differentiable=False, skips={"K14": "it returns a Python bool"})  # fmt: skip
 register_op(
     "array_equal", few_values, reference=np.array_equal,
     points=[Point("NaN equals NaN", (np.nan, np.nan), True, params={"equal_nan": True})],

@@ -1,4 +1,4 @@
-"""Samples of convolutions in 1, 2 and 3 dimensions, and of the primitives they are made of."""
+"""Samples of convolutions in 1, 2 and 3 dimensions, and of their primitives."""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -40,14 +40,14 @@ def _conv_dw(a, x, *, how, groups=1):
 
 
 def _public(dims):
-    """The reference of conv1d, conv2d, conv3d: their arguments made into windows."""
+    """The reference of conv1d, conv2d, conv3d, with their arguments turned into windows."""
 
     def reference(x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
         if x.ndim == dims + 1:
             return reference(x[None], w, b, stride, padding, dilation, groups)[0]
         if x.shape[1] != w.shape[1] * groups or b is not None and b.shape != w.shape[:1]:
             raise ValueError("channels differ")
-        if padding == "same":  # an odd number more at the end
+        if padding == "same":  # an odd number adds one at the end
             spans = np.multiply(dilation, np.subtract(w.shape[2:], 1))
             padding = tuple((int(n) // 2, int(n + 1) // 2) for n in spans)
         how = windows("reference", w.shape[2:], stride, padding, dilation)
@@ -64,17 +64,17 @@ WINDOWS = [
 ]
 VOLUMES = Windows((1, 2, 2), (1, 1, 1), ((0, 0), (1, 0), (0, 0)), (1, 1, 1))
 
-# Sizes from which convolutions take other forms (fast/conv/), none of which has two axes alike.
+# Sizes from which convolutions take other forms (fast/conv/), each with distinct axes.
 LARGE = [
-    (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
-    (((7, 36, 11, 10), (36, 36, 3, 3), (36,)), {"padding": ((1, 0), (0, 2))}),  # in pieces
+    (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd
+    (((7, 36, 11, 10), (36, 36, 3, 3), (36,)), {"padding": ((1, 0), (0, 2))}),  # in tiles
     (((24, 60, 14, 13), (64, 60, 1, 1), (64,)), {}),  # pointwise
-    (((16, 16, 13, 12), (16, 16, 3, 3), (16,)), {"stride": 2, "padding": 1}),  # gathered
+    (((16, 16, 13, 12), (16, 16, 3, 3), (16,)), {"stride": 2, "padding": 1}),  # im2col HWNC
     (((16, 16, 9, 10), (20, 16, 3, 2)), {"stride": (1, 2), "padding": ((2, 0), (0, 1))}),
     (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {"dilation": (1, 2)}),
     (((32, 3, 16, 16), (16, 3, 3, 2), (16,)), {"padding": ((0, 1), (1, 0)), "stride": (2, 1)}),
-    (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),  # thin, as is the one before
-    (((64, 4, 9, 8), (16, 2, 2, 3)), {"groups": 2, "stride": (2, 1)}),  # which these refuse
+    (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),  # im2row
+    (((64, 4, 9, 8), (16, 2, 2, 3)), {"groups": 2, "stride": (2, 1)}),  # refused by these forms
     (((4, 16, 21, 20), (4, 16, 5, 7), (4,)), {"padding": (2, 3)}),  # direct, in two ways
     (((4, 4, 70, 70), (8, 2, 3, 3), (8,)), {"padding": 1, "groups": 2}),  # several blocks
     (((5, 8, 30, 31), (8, 8, 5, 5), (8,)), {"padding": 2, "dilation": (1, 2)}),
@@ -84,17 +84,17 @@ LARGE = [
     (((16, 16, 36, 37), (16, 1, 3, 3), (16,)), {"padding": 1, "groups": 16}),  # shifted, in blocks
 ]
 LARGE_1D = [
-    (((64, 3, 70), (16, 3, 5), (16,)), {"padding": ((1, 2),)}),  # thin
-    (((16, 16, 80), (24, 16, 4), (24,)), {"stride": 3, "padding": ((1, 2),)}),  # gathered
+    (((64, 3, 70), (16, 3, 5), (16,)), {"padding": ((1, 2),)}),  # im2row
+    (((16, 16, 80), (24, 16, 4), (24,)), {"stride": 3, "padding": ((1, 2),)}),  # im2col HWNC
     (((3, 8, 200), (8, 4, 7), (8,)), {"padding": 3, "dilation": 2, "groups": 2}),  # direct
 ]
 LARGE_3D = [
-    (((4, 16, 8, 7, 8), (16, 16, 3, 3, 3), (16,)), {"padding": 1}),  # Winograd's
+    (((4, 16, 8, 7, 8), (16, 16, 3, 3, 3), (16,)), {"padding": 1}),  # Winograd
     (((16, 16, 4, 5, 6), (16, 16, 3, 3, 3)), {"padding": ((1, 0), (0, 1), (1, 2))}),
     (((16, 16, 5, 6, 7), (20, 16, 2, 3, 2), (20,)), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),
     (((32, 3, 6, 5, 7), (16, 3, 2, 3, 2), (16,)), {"stride": (2, 1, 1), "padding": (1, 0, 1)}),
     (((2, 8, 5, 6, 7), (4, 4, 3, 2, 4), (4,)), {"groups": 2, "padding": (1, 0, 2)}),  # direct
-    # banded: tiles that reach over the end of rows, blocks of channels
+    # banded: tiles that extend past the end of rows, blocks of channels
     (((4, 20, 4, 7, 25), (20, 1, 3, 4, 5), (20,)),
      {"groups": 20, "padding": ((1, 0), (1, 2), (0, 0)), "dilation": (1, 2, 1)}),
     (((3, 18, 3, 25, 36), (18, 1, 3, 2, 3)), {"groups": 18, "stride": (1, 1, 2)}),
@@ -217,10 +217,8 @@ def _in_dtype(function):
     return reference
 
 
-_ZEROS = (
-    "windows of padded results hold zeros, which make NaN of inf, where the reference adds nothing"
-)
-_BAD_SIZES = "the shapes of a primitive are checked by conv1d, conv2d, conv3d, which users call"
+_ZEROS = "windows of padded results hold zeros, which turn inf into NaN; the reference has none"
+_BAD_SIZES = "conv1d, conv2d and conv3d, which users call, check the shapes of a primitive"
 register_op(
     "conv",
     of_several(
@@ -239,7 +237,7 @@ register_op(
 
 
 def _conv_dx(a, w, *, size, how, groups=1):
-    """The transpose of `_conv`: what each place of the kernel sends to which places of y."""
+    """The transpose of `_conv`: each kernel position adds to its positions of y."""
     a = a.reshape((len(a), groups, -1, *a.shape[2:]))
     w = w.reshape((groups, -1, *w.shape[1:]))
     padded = [n + sum(p) for n, p in zip(size, how.padding)]

@@ -7,13 +7,13 @@ from ..spec import ErrorSample, register_op
 from .conv import _ZEROS, _conv_dx
 from .forms import COMPLEX, in_both_orders, of_several
 
-# Sizes from which they take other forms (fast/conv/), none of which has two axes alike.
+# Sizes from which they take other forms (fast/conv/), each with distinct axes.
 LARGE = [
-    (((16, 16, 8, 7), (16, 16, 4, 5), (16,)), {"stride": 2, "padding": 1}),  # phases
+    (((16, 16, 8, 7), (16, 16, 4, 5), (16,)), {"stride": 2, "padding": 1}),  # sub-pixel
     (((32, 16, 5, 6), (16, 16, 4, 3)), {"stride": (2, 1), "padding": ((1, 0), (1, 0)),
                                        "output_padding": (1, 0)}),
-    (((32, 16, 8, 10), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (2, 1))}),  # Winograd's
-    (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # scattered
+    (((32, 16, 8, 10), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (2, 1))}),  # Winograd
+    (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # strided scatter
     (((3, 8, 11, 12), (8, 3, 5, 4)), {"stride": (2, 3), "groups": 2, "padding": ((1, 0), (0, 2))}),
     (((16, 16, 7, 8), (16, 16, 2, 2), (16,)), {"stride": 2}),
     (((16, 16, 7, 8), (16, 16, 2, 2)), {"stride": 2, "dilation": 2}),
@@ -102,7 +102,7 @@ register_op(
         ]
     ),
     large=in_both_orders(
-        [(((16, 16, 40), (16, 16, 4), (16,)), {"stride": 2, "padding": 1})]  # phases
+        [(((16, 16, 40), (16, 16, 4), (16,)), {"stride": 2, "padding": 1})]  # sub-pixel
     ),
     reference=_transpose(1),
 )
@@ -120,7 +120,7 @@ register_op(
         ]
     ),
     large=in_both_orders(
-        [  # phases; scattered
+        [  # sub-pixel; strided scatter
             (((16, 16, 3, 4, 5), (16, 16, 4, 3, 2)), {"stride": (2, 1, 2), "padding": (1, 0, 0)}),
             (((2, 4, 4, 5, 6), (4, 3, 4, 3, 5)), {"stride": (3, 2, 2), "groups": 2, "padding": 1}),
         ]

@@ -15,9 +15,9 @@ def _of_differences(a, b, p=2.0):
 
 
 def _apart(*forms):
-    """Two arrays of which no entry of one comes nearer to one of the other than 0.12.
+    """Two arrays whose entries differ from each other by at least 0.12.
 
-    At equal entries |a − b|ᵖ has a kink, of its third derivative where p is 3.
+    At equal entries |a − b|ᵖ has a kink, in its third derivative if p is 3.
     """
 
     def samples(rng, dtype):
@@ -84,7 +84,7 @@ register_op(
 
 
 def _some_near(rng, dtype):
-    """Many rows, a few pairs of them near: what products make of these has no digit left."""
+    """Many rows with a few near pairs: products leave no digit of their distances."""
     a, b = (rng.standard_normal((48, 9)) for _ in range(2))
     b[:3] = a[5:8] + 1e-7 * rng.standard_normal((3, 9))
     yield Sample("a few pairs near", (a.astype(dtype), b.astype(dtype)))

@@ -1,4 +1,4 @@
-"""Samples of dropout: each call with a generator of its own, so that it repeats."""
+"""Samples of dropout: each call has a new generator, so it repeats."""
 
 import numpy as np
 
@@ -87,7 +87,7 @@ register_op(
     "drop_dx", _drop_dx_forms,
     reference=lambda a, mask, p: np.where(mask, a / (1 - p if p < 1 else 1), 0).astype(a.dtype),
     dtypes=REAL,
-    skips={"K17": "the mask is the one that drop has made of x's shape"},
+    skips={"K17": "drop makes the mask in x's shape"},
 )  # fmt: skip
 register_op(
     "dropout", _drops((4, 6), (9,)), call=_repeating(op.dropout), reference=_dropout,

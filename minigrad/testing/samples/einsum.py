@@ -30,7 +30,7 @@ FORMS = [
     ("ij,jk,kl,lm,i->m", (2, 3), (3, 2), (2, 3), (3, 2), (2,)),
     ("ab,bc,cd,bd->ad", (2, 3), (3, 2), (2, 4), (3, 4)),
     ("ab,bc,cd,de,bd->ae", (2, 3), (3, 2), (2, 4), (4, 2), (3, 4)),
-    # two labels of the first product come again, one of them in the last operand alone
+    # two labels of the first product recur, one of them in the last operand alone
     ("ab,ab,bc,cd,de,ea->c", *[(2, 2)] * 6),
     ("ij,ij->i", (0, 3), (0, 3)),
 ]
@@ -52,7 +52,7 @@ def _reference(*arrays, subscripts):
 def _samples(rng, dtype):
     for subscripts, *shapes in FORMS:
         args = tuple(normal(rng, dtype, shape) for shape in shapes)
-        if len(args) > 3:  # NumPy's order of the sums is another: their terms must not cancel
+        if len(args) > 3:  # NumPy has another order of the sums: their terms must not cancel
             args = tuple(abs(x).astype(x.dtype) for x in args)
         yield Sample(f"{subscripts} {shapes}", args, {"subscripts": subscripts})
 

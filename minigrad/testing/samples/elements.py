@@ -1,4 +1,4 @@
-"""What sample generators of elementwise ops share: ranges of values, over shapes that broadcast."""
+"""Shared sample generators of elementwise ops: ranges of values, over shapes that broadcast."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,7 +56,7 @@ def beside(*ranges: Range, **params: Any) -> Samples:
 
 
 def between_halves() -> Samples:
-    """One argument that keeps 0.05 from every multiple of ½, where rounding of any kind jumps."""
+    """One argument at least 0.05 from every multiple of ½, where rounding of any kind jumps."""
 
     def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
         for shape in ONE:
@@ -67,7 +67,7 @@ def between_halves() -> Samples:
 
 
 def never_tied() -> Samples:
-    """Two arguments that keep 0.1 from each other however they broadcast, and 0.05 from 0."""
+    """Two arguments at least 0.1 from each other however they broadcast, and 0.05 from 0."""
 
     def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
         for shapes in TWO:
@@ -93,7 +93,7 @@ def several(*ranges: Range) -> Samples:
 
 
 def both(*generators: Samples) -> Samples:
-    """All samples of several generators; `name n` where two have the same name."""
+    """All samples of several generators; `name n` if two have the same name."""
 
     def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
         for i, generator in enumerate(generators):
@@ -105,7 +105,7 @@ def both(*generators: Samples) -> Samples:
 
 
 def from_scipy(name: str) -> Callable:
-    """The function of scipy.special by name; SciPy is imported when it is called."""
+    """The function of scipy.special by name; the first call imports SciPy."""
 
     def call(*args: Any) -> Any:
         import scipy.special
@@ -116,7 +116,8 @@ def from_scipy(name: str) -> Callable:
 
 
 def from_mpmath(name: str) -> Callable:
-    """The function (or constant, called with nothing) of mpmath by name; imported when called."""
+    """The function (or constant, called without arguments) of mpmath by name; imported at the
+    call."""
 
     def call(*args: Any) -> Any:
         import mpmath

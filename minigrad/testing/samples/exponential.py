@@ -35,7 +35,7 @@ masked = Point("both −∞", (np.array(-np.inf), np.array(-np.inf)), -np.inf, (
 one_masked = Point("one −∞", (np.array(-np.inf), np.array(1.0)), 1.0, (0.0, 1.0))
 far = Point("far apart", (np.array(1000.0), np.array(0.0)), 1000.0, (1.0, 0.0))
 for name, reference in {"logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2}.items():
-    # 1 + 2^-1000 is 1: the share of 2⁰ is below the smallest number that the sum can hold
+    # the share e^-1000 underflows to 0; logaddexp2's share 2^-1000 does not
     points = [masked, one_masked] + ([far] if name == "logaddexp" else [])
     register_op(name, binary(), reference=reference, dtypes=REAL, points=points)
 

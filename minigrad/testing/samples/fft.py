@@ -35,7 +35,7 @@ REAL_ONLY = ErrorSample("complex", (np.ones(3) + 0j,), TypeError, "needs a real 
 
 
 def half_spectra(forms):
-    """Forms that leave at least one point in the result when no length is given."""
+    """Forms that leave at least one point in the result without a given length."""
     return [(shape, params) for shape, params in forms if shape != (1,)]
 
 
@@ -99,7 +99,7 @@ def _dft(x, axes, norm="backward", inverse=False):
 
 
 def _irdft(x, n, axes, norm="backward"):
-    if x.shape[axes[-1]] != n // 2 + 1:  # NumPy would cut or pad, which irfft does before irdft
+    if x.shape[axes[-1]] != n // 2 + 1:  # NumPy would cut or pad; irfft does that before irdft
         raise ValueError("a spectrum of another length")
     return np.fft.irfftn(x, [*[x.shape[axis] for axis in axes[:-1]], n], axes, norm)
 

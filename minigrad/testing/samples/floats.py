@@ -33,7 +33,7 @@ register_op(
     over([((2, 3), {}), ((), {})]),
     reference=np.spacing,
     dtypes=HARDWARE,
-    skips={"K14": "CuPy has no spacing: on a GPU the call raises, and says so"},
+    skips={"K14": "CuPy has no spacing: on a GPU the call raises an error that says so"},
 )
 
 

@@ -21,14 +21,14 @@ def normal(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
 
 
 def distinct(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """Values no two of which come near each other, none near 0: no ties, no kinks."""
+    """Values of which no two are near each other, none near 0: no ties, no kinks."""
     n = int(np.prod(shape))
     steps = rng.permutation(n) - n // 2 + rng.uniform(0.25, 0.75, n)
     return np.asarray(0.4 * steps.reshape(shape)).astype(dtype)
 
 
 def distinct_sizes(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """Signed values no two of which come near each other in size, none near 0."""
+    """Signed values of which no two are near each other in size, none near 0."""
     n = int(np.prod(shape))
     sizes = rng.permutation(n) + rng.uniform(0.25, 0.75, n)
     return np.asarray(0.4 * (sizes * rng.choice([-1.0, 1.0], n)).reshape(shape)).astype(dtype)
@@ -50,20 +50,20 @@ def over(forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = normal)
 def of_several(forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = normal) -> Callable:
     """Samples of several arguments: each form is (arguments, parameters).
 
-    An argument that is a tuple is the shape of an array to make; any other is given as it is.
+    An argument that is a tuple is the shape of an array to make; any other is passed unchanged.
     """
     return _samples(list(forms), make)
 
 
 def together(*draws: Callable) -> Callable:
-    """The samples of all of these, where their values are not made alike."""
+    """The samples of all of these, for values made in different ways."""
     return lambda rng, dtype: [sample for draw in draws for sample in draw(rng, dtype)]
 
 
 def in_both_orders(
     forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = normal
 ) -> Callable:
-    """Samples whose images lie in rows, and whose places come first in memory."""
+    """Samples whose images lie in rows, and others with pixels first in memory."""
 
     def places_first(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
         x = make(rng, dtype, shape)
@@ -90,7 +90,7 @@ def _samples(forms: list, make: Callable) -> Callable:
             options = ", ".join([f"{name}={_short(value)}" for name, value in params.items()])
             yield Sample(f"{i}: {shapes} {options}".rstrip(), args, params)
 
-    # as if written in the module that asked: there the harness finds the op again
+    # as if defined in the calling module: there the harness finds the op again
     samples.__module__ = sys._getframe(2).f_globals["__name__"]
     return samples
 

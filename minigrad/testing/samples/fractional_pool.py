@@ -1,4 +1,4 @@
-"""Samples of fractional max-pooling, with the numbers that place its windows given."""
+"""Samples of fractional max-pooling, with given random numbers for the positions of windows."""
 
 import itertools
 

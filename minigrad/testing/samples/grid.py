@@ -1,4 +1,4 @@
-"""Samples of grids and of images read at their places."""
+"""Samples of grids and of images read at their positions."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ _EXACT = ("float64", "float32")
 
 
 def _affine(theta, size, align_corners=False):
-    """Each place computed by itself."""
+    """Each position computed by itself."""
     d = len(size) - 2
     if theta.shape != (size[0], d, d + 1):
         raise ValueError("theta does not fit")
@@ -49,7 +49,7 @@ register_op(
 
 
 def _between_entries(*forms):
-    """Places that keep away from entries and from the middles between them, where reads change."""
+    """Positions away from entries and from the middles between them, where reads change."""
 
     def samples(rng, dtype):
         for i, (x_shape, out, params) in enumerate(forms):
@@ -74,7 +74,7 @@ def keys_kernel(distance, a):
 
 
 def _reflected(place, low, high):
-    """A place thrown back at the two ends, as often as it takes."""
+    """A position reflected at the two ends, as often as needed."""
     if low == high:
         return low
     if not abs(place) < 1e6:
@@ -85,7 +85,7 @@ def _reflected(place, low, high):
 
 
 def _inside(place, n, padding_mode, align_corners):
-    """The fractional index that is read in place of one outside of n entries."""
+    """The fractional index that is read instead of one outside of n entries."""
     if padding_mode == "zeros":
         return place
     if padding_mode == "reflection":
@@ -113,7 +113,7 @@ def _taps(place, n, mode, padding_mode, align_corners):
 
 
 def _grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
-    """Each result by itself, from the entries around its place."""
+    """Each result by itself, from the entries around its position."""
     size = x.shape[2:]
     if len(size) not in (2, 3) or 0 in size or grid.ndim != x.ndim:
         raise ValueError("neither images nor volumes")
@@ -128,14 +128,14 @@ def _grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=F
         for taps in product(*along):
             entry = [int(k) for k, _ in taps]
             weight = np.prod([w for _, w in taps])
-            if np.isnan(weight):  # wherever the other axes' places lie
+            if np.isnan(weight):  # for any position along the other axes
                 y[(n, slice(None), *at)] = np.nan
             elif all(0 <= k < length for k, length in zip(entry, size)):
                 y[(n, slice(None), *at)] += weight * x[(n, slice(None), *entry)]
     return y.astype(x.dtype)
 
 
-_READ = "a NaN times what has no weight, or lies outside of the image, as in PyTorch"
+_READ = "a NaN times an entry without weight, or outside of the image, as in PyTorch"
 
 register_op(
     "grid_sample",
@@ -303,7 +303,7 @@ register_op(
 
 
 def _around(low, size, steps, padding_mode="zeros", align_corners=False):
-    """Each place by itself, outside as nothing."""
+    """Each position by itself; those outside read nothing."""
     if low.ndim < 2 or low.shape[-2] != len(size):
         raise ValueError("not one place for each axis")
     taps = list(product(steps, repeat=len(size)))

@@ -14,17 +14,17 @@ WIDE = ("float64", "float32")
 
 
 def _part(name, i):
-    """One of the results of a function of SciPy's that has several."""
+    """One of the results of a SciPy function with several."""
     return lambda x: from_scipy(name)(x)[i].astype(x.dtype)
 
 
 def leading(name, *keys):
-    """SciPy's function whose parameters, given by keyword, stand before x."""
+    """SciPy's function whose keyword parameters come before x."""
     return lambda x, **params: from_scipy(name)(*[params[key] for key in keys], x).astype(x.dtype)
 
 
 def called(name, *keys):
-    """The op whose parameters, given by keyword, stand before x."""
+    """The op whose keyword parameters come before x."""
 
     def call(x, **params):
         from ...engine.registry import op
@@ -117,7 +117,7 @@ register_op("owens_t", binary(), reference=from_scipy("owens_t"), dtypes=WIDE)
 
 
 def _hyp1f1(x, a, b):
-    """SciPy's loops for ever where x is large; its last finite value is far below e^1e6."""
+    """SciPy's loops forever for large x; its last finite value is far below e^1e6."""
     y = from_scipy("hyp1f1")(a, b, np.clip(x, -1e300, 1e6))
     return np.where(x == -np.inf, 0, y).astype(x.dtype)
 
@@ -218,7 +218,7 @@ register_op(
     both(unary(0.2, 2, branch=0), unary(0.2, 2, branch=1)),
     reference=lambda x, branch: from_scipy("lambertw")(x, branch),
     dtypes=("complex128",),
-    skips={"K27": "for complex x alone, which lambertw makes of a real one"},
+    skips={"K27": "for complex x alone; lambertw converts a real one"},
 )
 register_op(
     "lambertw",

@@ -1,4 +1,4 @@
-"""Samples of the constants made in the image of an array."""
+"""Samples of constants in the shape of an array."""
 
 import numpy as np
 
@@ -38,6 +38,6 @@ register_op(
     "empty_like",
     _with_dtype,
     call=lambda x, **options: np.zeros_like(np.empty_like(x, **options)),
-    reference=np.zeros_like,  # the values are whatever memory held: shape and dtype are compared
+    reference=np.zeros_like,  # the values are arbitrary: shape and dtype are compared
     errors=_BAD_DTYPE,
 )

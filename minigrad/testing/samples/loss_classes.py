@@ -38,7 +38,7 @@ def _nll(x, target, weight=None, ignore_index=-100, reduction="mean"):
 
 
 def _smooth(x, target, weight, ignore_index, reduction):
-    """The mean over the classes of −weight x, divided as nll's mean is."""
+    """The mean over the classes of −weight x, divided like nll's mean."""
     kept = target != ignore_index
     w = np.ones(x.shape[1]) if weight is None else weight
     y = -1 * kept * np.tensordot(x, w / x.shape[1], (1, 0))
@@ -54,7 +54,7 @@ def _cross_entropy(
     dtype, x = x.dtype, _log_softmax(x.astype(float))
     if target.dtype.kind in "iu":
         sharp = _nll(x, target, weight, ignore_index, reduction)
-        y = (1 - label_smoothing) * sharp if label_smoothing != 1 else 0  # 0 · ∞ is no part of it
+        y = (1 - label_smoothing) * sharp if label_smoothing != 1 else 0  # without 0 · ∞
         if label_smoothing:
             y = y + label_smoothing * _smooth(x, target, weight, ignore_index, reduction)
         return np.asarray(y).astype(dtype)
@@ -161,7 +161,7 @@ NO_TARGET = Point(
     np.nan,
     (np.zeros((2, 2)),),
 )
-_INNER = "called by losses, which refuse class weights that require a gradient"
+_INNER = "losses call it, and refuse class weights that require a gradient"
 _SIZES = "a class index must fit the number of classes, which the size matrix changes"
 register_op(
     "cross_entropy",
@@ -220,7 +220,7 @@ register_op(
 
 
 def _prepared(rng, dtype, shapes=((4, 3), (2, 4, 3))):
-    """(x, index, scale) with one sample that is ignored."""
+    """(x, index, scale) with one ignored sample."""
     for shape in shapes:
         size = (shape[0], *shape[2:])
         scale = rng.uniform(0.5, 1.5, size).astype(dtype)
@@ -235,7 +235,7 @@ def _prepared_samples(rng, dtype):
 
 
 def _prepared_rows(rng, dtype):
-    """Rows so long that a compiled form takes them."""
+    """Rows long enough for a compiled form."""
     for x, index, scale in _prepared(rng, dtype, [(700, 65)]):
         yield Sample(f"{x.shape}", (x, index, scale))
 
@@ -275,7 +275,7 @@ def _dx_samples(rng, dtype):
 
 
 def _cross_entropy_dx(a, x, index):
-    """The op with the lse of this x, which the op takes as a constant that is at hand."""
+    """The op with the lse of this x, which the op takes as a constant."""
     from ...engine.registry import op
 
     lse = op.logsumexp(x, axis=1, keepdims=True)
@@ -293,7 +293,10 @@ register_op(
     _dx_samples,
     call=_cross_entropy_dx,
     reference=_cross_entropy_dx_reference,
-    skips={"K17": _SIZES, "K12": "softmax of inf is NaN in all its row, here in its own place"},
+    skips={
+        "K17": _SIZES,
+        "K12": "softmax of inf makes its whole row NaN, this op only its own position",
+    },
 )
 
 

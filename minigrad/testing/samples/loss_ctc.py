@@ -1,4 +1,4 @@
-"""Samples of the CTC loss: repeated labels, empty targets, padding, alignments that cannot be."""
+"""Samples of the CTC loss: repeated labels, empty targets, padding, impossible alignments."""
 
 from itertools import product
 
@@ -10,14 +10,14 @@ from .forms import REAL, normal
 
 
 def _collapsed(path, blank):
-    """A path with repeats merged and blanks taken out: the target it spells."""
+    """A path with repeats merged and blanks removed: the target it spells."""
     merged = [c for i, c in enumerate(path) if i == 0 or path[i - 1] != c]
     return [c for c in merged if c != blank]
 
 
 def _spelling(x, target, blank):
     """(path, its probability) of all paths through x (T, C) that spell the target."""
-    for path in product(range(x.shape[1]), repeat=len(x)):  # by trying each
+    for path in product(range(x.shape[1]), repeat=len(x)):  # tries each path
         if _collapsed(path, blank) == list(target):
             yield path, np.exp(sum(x[t, c] for t, c in enumerate(path)))
 
@@ -86,7 +86,7 @@ def _error(name, match, error=ValueError, **changed):
 _CHECKED = "labels and lengths must fit the array, which the size matrix changes"
 _ENUMERATED = "the reference adds probabilities, where inf and NaN in unused places count as well"
 _ABOVE = "numbers above 0 are no logarithms of probabilities"
-_PATHS = "how the shares of all paths change is the difference of what two passes add up"
+_PATHS = "the change of the shares of all paths is a difference of two passes' sums"
 _NO_PATH = (np.zeros((2, 1, 3)), np.array([[1, 1]]), np.array([2]), np.array([2]))
 register_op(
     "ctc_loss",
@@ -185,7 +185,7 @@ def _dx_samples(rng, dtype):
 
 
 def _dx(a, x, labels, frames, lengths):
-    """ctc_dx with the α of this x, which the op takes as a constant that is at hand."""
+    """ctc_dx with the α of this x, which the op takes as a constant."""
     _, alpha = op.ctc_terms.forward(_plain(x), labels, frames, lengths)
     return op.ctc_dx(a, x, labels, frames, lengths, alpha)
 

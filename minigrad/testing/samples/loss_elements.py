@@ -18,7 +18,7 @@ def over_reductions(*shapes, make=normal, **params):
 
 
 def between_kinks(**params):
-    """x − target keeps 0.2 from 0 and from every multiple of ½, where l1 and huber have kinks."""
+    """x − target is at least 0.2 from 0 and every multiple of ½, where l1 and huber have kinks."""
 
     def samples(rng, dtype):
         for i, reduction in enumerate(REDUCTIONS):
@@ -30,7 +30,7 @@ def between_kinks(**params):
 
 
 def _with_weights(samples):
-    """The samples, and those of them with two arrays again with positive weights as a third."""
+    """The samples; those with two arrays recur with positive weights as a third."""
 
     def weighted(rng, dtype):
         for sample in samples(rng, dtype):
@@ -41,7 +41,7 @@ def _with_weights(samples):
 
 
 def _weight_last(name):
-    """The loss with its weight as the third array, so that it has a gradient too."""
+    """The loss with its weight as the third array: then it has a gradient too."""
 
     def call(x, target, weight=None, **params):
         import minigrad
@@ -229,7 +229,7 @@ register_op(
     "logit_terms",
     of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {}), (((), ()), {})]),
     reference=_logit_terms,
-    nan_alone="t log 2 and (1 − t) log 2 of the reference cancel for t of 1e308; here log 2",
+    nan_alone="t log 2 and (1 − t) log 2 of the reference cancel for t of 1e308; ours is log 2",
     points=[_FAR_LOGITS],
 )
 register_op(
@@ -276,7 +276,7 @@ register_op(
         ),
     ],
     errors=[_broadcast("kl_div")],
-    nan_alone="NumPy gives NaN for the 0 log 0 that is 0 here",
+    nan_alone="NumPy gives NaN for 0 log 0; the op gives 0",
 )
 
 # -- margins ---------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ register_op(
     dtypes=REAL,
     errors=[
         ErrorSample(
-            "vectors of one number beside longer ones",
+            "vectors of one number with longer ones",
             (np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 1))),
             ValueError,
             r"triplet: needs vectors of one length along the last axis, got shapes .*\(2, 1\)",

@@ -65,7 +65,7 @@ def _gradient_samples(rng, dtype):
 
 
 def _gradients(a, d, x, w, index, b=None, wanted=(True, True, True)):
-    """linear_nll_grads with the lse that belongs to its arguments."""
+    """linear_nll_grads with the lse of its arguments."""
     dtype = common_dtype(x.dtype, w.dtype)
     wide = accumulator(dtype) or dtype
     wx, ww, wb = (None if v is None else op.astype(v, dtype=wide) for v in (x, w, b))
@@ -88,7 +88,10 @@ register_op(
     call=_gradients,
     reference=_gradients_reference,
     dtypes=("float64", "float32"),
-    skips={"K17": _SIZES, "K12": "softmax of inf is NaN in all its row, here in its own place"},
+    skips={
+        "K17": _SIZES,
+        "K12": "softmax of inf makes its whole row NaN, this op only its own position",
+    },
 )
 
 

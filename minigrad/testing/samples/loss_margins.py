@@ -41,7 +41,7 @@ def _refuse_pairs(x, target):
 
 
 def _spread(rng, shape):
-    """Scores that are 0.3 apart and not whole: no difference of two is a margin of 1 or 1.5."""
+    """Scores 0.3 from each other and not whole: no difference of two is a margin of 1 or 1.5."""
     n = int(np.prod(shape))
     return (0.37 * rng.permutation(n) - 0.2 * n).reshape(shape)
 
@@ -281,5 +281,5 @@ register_op(
     ),
     reference=_reference(_poisson),
     dtypes=_EXACT,
-    nan_alone="inf - inf is NaN or not by the order of the sum",
+    nan_alone="the order of the sum decides whether inf - inf is NaN",
 )

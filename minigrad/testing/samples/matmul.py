@@ -27,7 +27,7 @@ def pairs(*more):
 
 
 def in_common_dtype(function):
-    """The NumPy function with bfloat16 products kept in bfloat16, where NumPy leaves float32."""
+    """The NumPy function with bfloat16 products kept in bfloat16; NumPy returns float32."""
 
     def reference(*arrays, **params):
         return function(*arrays, **params).astype(np.result_type(*arrays))

@@ -1,4 +1,4 @@
-"""Samples of reductions that pass over NaN: rows with none, some, and nothing but NaN."""
+"""Samples of reductions that ignore NaN: rows with none, some, and only NaN."""
 
 import warnings
 from dataclasses import replace
@@ -10,11 +10,11 @@ from .forms import COMPLEX, REAL, distinct, near_one, normal
 from .order import WEIGHTED
 
 NAN = np.nan
-_NOTHING_ELSE = "a NaN is passed over, also where there is nothing else and the result is NaN"
+_NOTHING_ELSE = "NaN is ignored, even if there is nothing else and the result is NaN"
 
 
 def with_holes(forms, make=distinct):
-    """Samples (x, mask, parameters): NaN stands where the mask is set, in no row everywhere."""
+    """Samples (x, mask, parameters): NaN where the mask is set, never in a whole row."""
 
     def samples(rng, dtype):
         for shape, params in forms:
@@ -27,7 +27,7 @@ def with_holes(forms, make=distinct):
 
 
 def _call(name):
-    """The op of x with NaN where the mask is set: the finite differences then see numbers."""
+    """The op of x with NaN where the mask is set: finite differences then see numbers."""
 
     def call(x, mask, **params):
         from ...engine.registry import op
@@ -48,7 +48,7 @@ def _reference(function):
 
 
 def _share_reference(function):
-    """A list of q has a dtype, float64, and so has an interpolated result."""
+    """A list of q has a dtype, float64, and so does an interpolated result."""
 
     def reference(x, mask, **params):
         dtype, q = x.dtype, params["q"]
@@ -80,7 +80,7 @@ EMPTY_ROW = (np.array([[NAN, NAN], [1.0, 3.0]]),)
 
 
 def register(name, forms, make=distinct, **options):
-    """The op under its own name on samples with holes, and on points that hold NaN."""
+    """The op under its own name on samples with holes, and on points with NaN."""
     points = options.pop("points", ())
     register_op(
         name,
@@ -93,7 +93,7 @@ def register(name, forms, make=distinct, **options):
 
 
 def _masked(point):
-    """A point that holds NaN as one with a mask."""
+    """A point with NaN as a point with a mask."""
     x = np.asarray(point.args[0])
     return replace(point, args=(np.nan_to_num(x), np.isnan(x)))
 
@@ -180,7 +180,7 @@ def _shares(scale):
     ]
 
 
-_LERP = "NumPy multiplies an infinite difference by 0, which makes NaN"
+_LERP = "NumPy multiplies an infinite difference by 0, which gives NaN"
 _BEYOND = ErrorSample(
     "one q above 1",
     (np.ones(2), np.zeros(2, bool)),
@@ -213,7 +213,7 @@ register_op(
     _ranked_samples,
     reference=lambda x, ranks: np.take_along_axis(np.sort(x, -1), ranks[..., None], -1)[..., 0],
     dtypes=REAL,
-    nan_hidden="what passes NaN over gives it no gradient, whatever the value",
+    nan_hidden="the op ignores NaN and gives it no gradient, for any value",
     points=[
         Point(
             "NaN ranks last", (np.array([[NAN, 2.0, 1.0]]), np.array([1])), [2.0], ([[0, 1, 0]],)

@@ -53,9 +53,10 @@ def _standardize_dw(a, x, *, shape, axis, eps, centre=True):
 
 
 def _with_statistics(x, axis, eps, centre):
-    """The keyword arguments mean and rstd of the derivatives of standardize, as its forward's.
+    """The keyword arguments mean and rstd of the derivatives of standardize, as its forward
+    computes them.
 
-    In double precision first: an error of a mean is one of all that it is taken from.
+    In double precision first: an error of a mean affects every element that it is subtracted from.
     """
     wide = op.astype(x, dtype=np.float64)
     mean = op.mean(wide, axis=axis, keepdims=True)
@@ -86,7 +87,7 @@ FORMS = [
     ((5,), (5,), (0,)),
     ((0, 3), (3,), (1,)),
 ]
-HOW = {"eps": 0.1}  # keeps 1/√(var + eps) near 1, whatever rows are drawn
+HOW = {"eps": 0.1}  # keeps 1/√(var + eps) near 1 for all drawn rows
 BARE = [((shape,), {"axis": axis, **HOW}) for shape, _, axis in FORMS[:4]]
 RMS = [((x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
 
@@ -96,25 +97,24 @@ ROWS = ((700, 800), (800,), (1,))
 LARGE = [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)] + [
     (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
     (((16, 16, 24, 25), (16, 1, 1)), {"axis": (0, 2, 3), "centre": False, **HOW}),
-    # means over the axis along which the blocks are cut: their sums are added up first
+    # means over the axis along which the blocks are cut: their sums are added first
     (((14000, 40), (40,), (40,)), {"axis": (0,), **HOW}),
-    # a weight for each place of a mean, a bias for each mean
+    # a weight for each position of a mean, a bias for each mean
     (((64, 50, 120), (50, 1), (64, 1, 1)), {"axis": (1,), **HOW}),
 ]
 
 
 def balanced(rng, dtype, shape):
-    """±1 in turn along each axis, and half of `normal`: the mean of any of them lies near 0 beside
-    their spread. Of nearly equal numbers single precision knows no digit of (x − mean)/spread.
-    """
+    """±1 in turn along each axis, and half of `normal`: the mean of any of them is near 0 compared
+    with their spread. For nearly equal numbers, single precision has no digit of (x −
+    mean)/spread."""
     sign = (-1.0) ** np.indices(shape).sum(0)
     return (sign + 0.5 * normal(rng, np.float64, shape)).astype(dtype)
 
 
 def far_from_zero(rng, dtype, shape):
-    """`normal`, but one channel's values lie around 10⁶, those of the others around 0: too far for
-    finite differences, and for values but by the form that takes the mean away first.
-    """
+    """`normal`, but one channel's values lie around 10⁶, those of the others around 0. That is too
+    far for finite differences. Values need the form that subtracts the mean first."""
     x = normal(rng, dtype, shape)
     if x.ndim == 4:
         x[:, 1] += 1e6
@@ -144,7 +144,9 @@ register_op(
         [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in FORMS]
         + BARE
         + RMS
-        + [(((4, 3), (4, 1), (3,)), {"axis": (0,), **HOW})]  # a weight and a bias unlike each other
+        + [
+            (((4, 3), (4, 1), (3,)), {"axis": (0,), **HOW})
+        ]  # a weight and a bias of different shapes
         + [(((4, 3), None, (4, 1)), {"axis": (0,), **HOW})]
     ),
     large=_large,
@@ -164,8 +166,8 @@ register_op(
         )
     ],
 )
-_LARGEST = "beside an entry of 1e22 the others of its row are roundings of that one"
-_STATISTICS = "the samples make mean and rstd without scaling; standardize itself is checked"
+_LARGEST = "with an entry of 1e22 the others of its row are roundings of that one"
+_STATISTICS = "the samples make mean and rstd without scaling; the check of standardize covers it"
 register_op(
     "standardize_dx",
     of_several(
@@ -280,14 +282,14 @@ def _call_batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None, mo
 
 
 def _moved(function, x, weight, bias, moving, **options):
-    """The running statistics after a call in training: what no gradient sees."""
+    """The running statistics after a call in training, which no gradient shows."""
     mean, var = (Tensor(statistic.copy()) for statistic in STATISTICS)
     function(x, mean, var, weight, bias, momentum=moving, **options)
     return mean, var
 
 
 def _moving(shape, momentum, axes, places_first=False):
-    """A point: STATISTICS on the way to those of x, averaged over the batch where not over it."""
+    """A point: STATISTICS moved towards those of x, averaged over the batch if the axes omit it."""
     x = np.random.default_rng(0).uniform(-2, 2, shape)
     if places_first:
         order = (*range(2, x.ndim), 0, 1)

@@ -49,7 +49,7 @@ register_op(
         Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
     ],
 )
-# values sorted add up to weights of 1, 1.5, …, so no sum is the share that is asked for: no kink
+# sorted values have cumulative weights of 1, 1.5, …: no sum equals the requested share, so no kink
 WEIGHTED = {"weights": np.array([1.0, 0.5, 2.0, 0.75, 1.25]), "method": "inverted_cdf"}
 _QUANTILES = [
     ((5,), {"q": 0.3}),
@@ -67,14 +67,14 @@ _QUANTILES = [
 
 
 def _of_q(method, slope):
-    """The gradient to a q of rank 1.5: how far the elements 2 and 4 are apart, times the rank's."""
+    """The gradient to a q of rank 1.5: the difference of the elements 2 and 4, times the rank's."""
     args = np.array([8.0, 2.0, 1.0, 4.0]), np.array([0.5])
     grads = [0.0, 0.5, 0.0, 0.5], [2.0 * slope]
     return Point(f"between two, {method}", args, [3.0], grads, {"method": method})
 
 
 def _nan_among(share, q, **options):
-    """A NaN wherever it stands makes every quantile NaN, also those that lie below its place."""
+    """A NaN at any position makes every quantile NaN, also those below its position."""
     return Point(
         f"NaN, {options.get('method', 'linear')}",
         (np.array([1.0, np.nan, 2.0]),),

@@ -76,7 +76,7 @@ def _scipys(name):
         of = from_scipy(name)
         if not derivative:
             return of(n, x).astype(x.dtype)
-        # SciPy's own slope is fₙ₋₁ − (n + 1) fₙ/x, most of which cancels near 0
+        # SciPy's own slope is fₙ₋₁ − (n + 1) fₙ/x, which mostly cancels near 0
         below, above = SLOPES[name]
         return ((below * n * of(n - 1, x) + above * (n + 1) * of(n + 1, x)) / (2 * n + 1)).astype(
             x.dtype

@@ -18,7 +18,8 @@ def _vectors_only(name):
 
 
 def _of_vectors(function):
-    """The NumPy function, which takes matrices and some refuse numbers, of vectors and numbers."""
+    """The NumPy function for vectors and numbers; NumPy also takes matrices, and some functions
+    refuse numbers."""
 
     def reference(*ps, **params):
         if max(p.ndim for p in ps) > 1:
@@ -46,7 +47,7 @@ register_op(
 
 
 def _divided(u, v):
-    """np.polydiv, whose remainder has lost its leading zeros, with those put back."""
+    """np.polydiv with the leading zeros of its remainder restored."""
     if max(np.ndim(u), np.ndim(v)) > 1:
         raise ValueError("not vectors")
     u, v = np.atleast_1d(u, v)
@@ -87,7 +88,7 @@ register_op(
 def _from_roots(r):
     if not r.ndim:
         raise ValueError("a number")
-    return np.atleast_1d(np.poly(r)).astype(r.dtype)  # which is 1.0 where there are no roots
+    return np.atleast_1d(np.poly(r)).astype(r.dtype)  # np.poly gives 1.0 without roots
 
 
 register_op(

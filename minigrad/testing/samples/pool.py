@@ -27,9 +27,9 @@ def _how(dims, kernel_size, stride, padding, dilation=1):
 
 
 def _partial(x, how, ceil_mode):
-    """x, and how its windows lie: with ceil_mode those too that begin inside and end outside.
+    """x, and its windows: with ceil_mode also those that begin inside and end outside.
 
-    What they reach into is told by its padding, which lies behind all other.
+    The padding includes the cells that they reach into, after all other padding.
     """
     more = []
     for n, (k, s, p, d) in zip(x.shape[-len(how.kernel) :], how.axes(), strict=True):
@@ -78,9 +78,9 @@ TWO = [
     ((4, 4), {"kernel_size": (2, 1)}),
     ((0, 1, 4, 4), {"kernel_size": 2}),
 ]
-# a window that is the image, and tiles of many positions
+# a window as large as the image, and tiles of many positions
 ALL = [((2, 3, 4), {"kernel_size": (3, 4)}), ((2, 20, 18), {"kernel_size": (10, 18)})]
-# images in several blocks, in strips; tiles with and without a rest; windows that overlap; tiles
+# images in several blocks, in tiles; tiles with and without a rest; windows that overlap; tiles
 # with long rows
 LARGE = [
     (((16, 16, 10, 12),), {"kernel_size": 2}),
@@ -249,7 +249,7 @@ WINDOWS = [
     Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
     Windows((3, 2), (1, 2), ((1, 1), (0, 1)), (1, 1)),
 ]
-_BAD_SIZES = "the shapes of a primitive are checked by max_pool2d and its like, which users call"
+_BAD_SIZES = "max_pool2d and similar functions, which users call, check the shapes of a primitive"
 
 
 WIDE_WINDOWS = Windows((7,), (1,), ((3, 3),), (1,))
@@ -304,7 +304,7 @@ def _pick_samples(rng, dtype):
 
 
 def _hits(x, y_max, how):
-    """Which places of each window hold its maximum: NaNs, where there are some."""
+    """Which positions of each window hold its maximum: NaNs, if there are some."""
     top = y_max[..., None]
     return (_views(x, how, np.nan) == top) | (np.isnan(_views(x, how, 0)) & np.isnan(top))
 
@@ -317,7 +317,7 @@ def _pick(a, x, y_max, how):
 
 
 def _put_back(parts, size, how):
-    """Numbers (…, *out, window) added up at the places that the windows have them from."""
+    """Numbers (…, *out, window) added at the positions that the windows read them from."""
     dims = len(how.kernel)
     places = _views(np.arange(np.prod(size)).reshape(size), how, -1).astype(int)  # -1: padding
     y = np.zeros((*parts.shape[: -dims - 1], np.prod(size) + 1))
@@ -341,7 +341,7 @@ register_op(
 )
 register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
 DILATED_WINDOWS = WINDOWS[1]._replace(dilation=(2, 1))
-COUNTED = ((0, 1), (0, 0))  # of the padding of WINDOWS[1], what counts as places
+COUNTED = ((0, 1), (0, 0))  # the part of the padding of WINDOWS[1] that counts in means
 
 
 def _divisors(size, how, divisor):

@@ -1,4 +1,4 @@
-"""Samples of the places of maxima, of max_unpool, adaptive maxima and pooling by p-norms."""
+"""Samples of the positions of maxima, of max_unpool, adaptive maxima and pooling by p-norms."""
 
 import numpy as np
 
@@ -54,7 +54,7 @@ register_op(
 )
 
 
-PLACES = np.array([[3, 0, 3], [1, 2, 4]])  # of two writes to place 3 the last one wins
+PLACES = np.array([[3, 0, 3], [1, 2, 4]])  # of two writes to position 3 the last one wins
 
 
 def _written(x, places, count):
@@ -74,7 +74,7 @@ def _read(x, places):
     return y
 
 
-_FIT = "places must lie in the array, which the size matrix changes"
+_FIT = "positions must lie in the array, which the size matrix changes"
 register_op(
     "write_places",
     of_several([(((2, 3), PLACES), {"count": 5}), (((2, 3), PLACES), {"count": 7})]),
@@ -175,7 +175,7 @@ FORMS = {
 
 
 def _adaptive_max(dims):
-    """With return_indices also where in x, its last axes as one, the maximum of each window is."""
+    """With return_indices also the position of each window's maximum in x, its last axes as one."""
     of_windows = _adaptive(dims, np.max)
 
     def reference(x, output_size, return_indices=False):
@@ -184,7 +184,7 @@ def _adaptive_max(dims):
             return y
         lead = x.shape[: x.ndim - dims]
         places = np.empty(y.shape, int)
-        for i in np.ndindex(*y.shape):  # of distinct entries
+        for i in np.ndindex(*y.shape):  # entries are distinct
             own = x[i[: len(lead)]]
             places[i] = np.flatnonzero((own == y[i]) | (np.isnan(own) & np.isnan(y[i])))[0]
         return y, places
@@ -223,7 +223,7 @@ def _lp_pool(dims):
     def reference(x, norm_type, kernel_size, stride=None, ceil_mode=False):
         how = _partial(x, _how(dims, kernel_size, stride, 0), ceil_mode)
         wide, there = _views(x.astype(float), how, 0), _views(np.ones(x.shape), how, 0)
-        # a partial window counts as if it went on as it is: PyTorch's convention
+        # a partial window counts as if its mean continued: PyTorch's convention
         y = (wide**norm_type).sum(-1) * (there.shape[-1] / there.sum(-1))
         return (y ** (1 / norm_type)).astype(x.dtype)
 

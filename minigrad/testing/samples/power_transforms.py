@@ -13,7 +13,7 @@ from .integrals import WIDE
 
 POSITIVE = "real for arguments above an end alone"
 
-_SERIES = "those in the parameter are differences of series"
+_SERIES = "derivatives by the parameter are differences of series"
 
 # -- Box and Cox's transform and differences from 1 ------------------------------------------
 

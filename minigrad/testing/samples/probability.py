@@ -10,8 +10,8 @@ from .elements import REAL, beside, binary, both, from_mpmath, from_scipy, sever
 _exp, _erfc = from_mpmath("exp"), from_mpmath("erfc")
 WIDE = ("float64", "float32")
 POSITIVE = (
-    "a, b > 0 alone: SciPy's values below 0 have no gradient at whole numbers, and those at "
-    "the ends (a = 0, b = 0) depend on how they are approached"
+    "a, b > 0 alone. SciPy's values below 0 have no gradient at whole numbers. Those at "
+    "the ends (a = 0, b = 0) depend on the approach"
 )
 
 register_op(
@@ -52,7 +52,7 @@ register_op(
 def _erfc_ratio(x):
     """∫ s e^−s²−2xs ds / ∫ e^−s²−2xs ds from 0 on: sums of positive terms, nothing cancels.
 
-    By the rule of trapezia over log s, which has all digits for what falls off so fast.
+    By the trapezoidal rule over log s, which is accurate for integrands that decay so fast.
     """
     s = np.exp(np.arange(-40, 3.5, 1 / 16))
     terms = s * np.exp(-s * (s + 2 * np.asarray(x, np.float64)[..., None]))
@@ -107,7 +107,7 @@ register_op(
 register_op(
     "beta",
     binary((0.3, 3), (0.3, 3)),
-    tails="differences of digammas and trigammas, beside a pole",
+    tails="differences of digammas and trigammas, near a pole",
     reference=from_scipy("beta"),
     dtypes=WIDE,
     nan_alone=POSITIVE,
@@ -193,7 +193,7 @@ def _product_of_powers(x, p, c):
 
 
 def _at_shares(name, x, p, value, dx):
-    """A point with eᶜ = 1 and the gradients in x; those in p and c are checked beside it."""
+    """A point with eᶜ = 1 and the gradients in x; other samples check those in p and c."""
     x, p = np.array(x), np.array(p)
     dp = value * np.log(np.where(x == 0, 1.0, x))
     return Point(name, (x, p, np.array(0.0)), value, (np.array(dx), dp, np.array(value)))
@@ -222,9 +222,8 @@ register_op(
 
 
 def _higher_order(rng, dtype):
-    """Its derivative by x is one of orders 2 and 2, with the terms between them. In float32 these
-    cost more digits than others.
-    """
+    """Its derivative by x has orders 2 and 2, with the terms between them. In float32 these cost
+    more digits than others."""
     if np.dtype(dtype) != np.float64:
         return
     for sample in beside((0.6, 0.9), (0.6, 0.9), (0.2, 0.8), order=(2, 2))(rng, dtype):
@@ -281,6 +280,6 @@ register_op(
         lambda a: from_scipy("multigammaln")(a, d), otypes=[x.dtype]
     )(x),
     dtypes=WIDE,
-    nan_alone="SciPy's refuses any a ≤ (d − 1)/2, the op gives what lgamma gives there",
+    nan_alone="SciPy's refuses any a ≤ (d − 1)/2; the op returns lgamma's values there",
     errors=[ErrorSample("no dimension", (np.ones(3),), ValueError, "1, 2", {"d": 0})],
 )

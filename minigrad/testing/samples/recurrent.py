@@ -46,7 +46,8 @@ def _gru_gates(a, r, h):
 
 
 def _scan(step, a, w, states, live, reverse):
-    """What a step gives at each time, in the order of time; its first results are the states."""
+    """The results of a step at each time, in the order of time; its first results are the
+    states."""
     found = [None] * len(a)
     for t in range(len(a))[:: -1 if reverse else 1]:
         after, *others = step(a[t], states[0] @ w.swapaxes(-1, -2), states)
@@ -98,7 +99,7 @@ SATURATED = np.array([[-1000.0, 1000.0, 1000.0, -1000.0]])
 
 
 def _forms(gates, states, bias=False):
-    """(arguments, parameters): backwards, rows of several axes, weights of their own, live rows."""
+    """(arguments, parameters): backwards, rows of several axes, separate weights, live rows."""
     n = gates * 2
     h, many, b = [(2, 2)] * states, [(2, 3, 2)] * states, [(n,)] * bias
     return [
@@ -115,7 +116,7 @@ def _forms(gates, states, bias=False):
 
 
 def _long(gates, states):
-    """Sequences of so many steps that a backward makes its factors in two runs."""
+    """Sequences with so many steps that a backward computes its factors in two runs."""
     n, h = gates * 32, [(33, 32)] * states
     live = np.arange(40)[:, None, None] < 20 + np.arange(33)[:, None]
     bias, lives = [None] * (gates == 3), [None] * (gates == 3) + [live]
@@ -124,7 +125,7 @@ def _long(gates, states):
 
 
 def _moderate(rng, dtype, shape):
-    """Not so large that a sequence of many steps magnifies roundings."""
+    """Small enough that a sequence of many steps does not magnify roundings."""
     return (0.15 * normal(rng, dtype, shape)).astype(dtype)
 
 
@@ -143,8 +144,8 @@ def _errors(gates, states):
 
 _PRODUCTS = "products of weights and states of both signs are infinite"
 _GATES = (
-    "the slopes of gates are 1 − y² and y (1 − y) of what they kept, right in units of 1: more "
-    "would be an array of the size of all gates for each step"
+    "the slopes of gates are 1 − y² and y (1 − y) of the saved y, right in units of 1. More "
+    "digits would need an array of the size of all gates for each step"
 )
 register_op(
     "lstm_gates",
@@ -222,7 +223,7 @@ def _rnn_samples(rng, dtype):
 
 
 def nearest_kink(a, w, h, live=None, *, reverse=False):
-    """How near to 0, where relu has its kink, the sum of a step comes that counts."""
+    """The distance from 0, where relu has its kink, of the nearest sum of a step that counts."""
     sums = []
 
     def step(x, r, states):

@@ -54,7 +54,7 @@ def along(name, axis=0):
 
 # -- sums ------------------------------------------------------------------------------------
 
-CHANNELS = ((8, 24, 12, 13), (8, 200, 12, 13))  # images: few and many, beside each place
+CHANNELS = ((8, 24, 12, 13), (8, 200, 12, 13))  # images with few and many channels
 register_op(
     "sum",
     over([*AXES, ((0,), {}), ((3, 2), {"axis": 0, "dtype": np.float64})]),
@@ -260,7 +260,7 @@ for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
 # -- products and running forms --------------------------------------------------------------
 
 _ONE_ZERO, _TWO_ZEROS = np.array([2.0, 0.0, 3.0]), np.array([0.0, 2.0, 0.0])
-_VANISHING = np.array([1e-200, 3e-121])  # whose product has two digits
+_VANISHING = np.array([1e-200, 3e-121])  # their product has two digits
 register_op(
     "prod",
     over(AXES, near_one),

@@ -15,7 +15,8 @@ def _logsumexp(x, axis=None, keepdims=False):
 
 
 def _logsumexp_samples(rng, dtype):
-    """Of one complex element e/e is 1 but for rounding, and so its second derivative is not 0."""
+    """For one complex element e/e is 1 except for rounding, and so its second derivative is not
+    0."""
     one = ((), {}), ((2, 1, 3), {"axis": 1}), ((3, 2), {"axis": ()})
     return over([form for form in AXES if dtype.kind != "c" or form not in one])(rng, dtype)
 
@@ -55,7 +56,7 @@ def _weighted_sign(a, b, axis=None, keepdims=False):
 def _weighted_samples(*signed):
     """Positive weights; or, of each three, two large below 0 and a small one above.
 
-    The logarithm of the sum has a pole where that is 0, so no sum comes nearer to it than 0.2: with
+    The logarithm of the sum has a pole where the sum is 0, so no sum is nearer to it than 0.2. With
     e^±0.2 the small terms lie between 0.2 and 0.4, the others beyond 0.8.
     """
 
@@ -112,7 +113,7 @@ def _logcumsumexp(x, axis=-1):
 register_op(
     "logcumsumexp",
     over([form for form in ONE_AXIS if form[0] != ()]),
-    tails="how running shares change is what a recurrence adds up, with both signs",
+    tails="a recurrence with both signs sums the change of running shares",
     reference=_logcumsumexp,
     dtypes=COMPLEX,
     points=[

@@ -70,7 +70,7 @@ register_op(
     "windowed_sums",
     of_several([(((2, 3, 4), _WEIGHTS), {}), (((4,), _WEIGHTS), {})]),
     reference=_read_one_by_one,
-    skips={"K33": "the weights are those of resampling, worked out from sizes"},
+    skips={"K33": "resampling computes the weights from sizes"},
     constants=(1,),
     dtypes=(*REAL, "complex128"),
     points=[
@@ -144,7 +144,9 @@ def _upsample(
         new = list(np.broadcast_to(size, len(old)))
     steps = [n / m for n, m in zip(old, new)]
     if size is None and not recompute_scale_factor:
-        in_the_plane = mode == "nearest" and len(old) == 2  # there PyTorch goes by some lengths
+        in_the_plane = (
+            mode == "nearest" and len(old) == 2
+        )  # there PyTorch uses the sizes for some lengths
         steps = [
             step if in_the_plane and step in (1, 0.5) else 1 / scale
             for step, scale in zip(steps, scales)
@@ -196,7 +198,7 @@ register_op(
             {"scale_factor": 2, "mode": "linear"},
         ),
         Point(
-            "beside an infinite entry",
+            "next to an infinite entry",
             (np.array([[[np.inf, 1.0]]]),),
             [[[np.inf, np.inf, np.inf, 1.0]]],
             ([[[2.0, 2.0]]],),
@@ -233,7 +235,7 @@ register_op(
             {"scale_factor": (2, 2, 2)},
         ),
         ErrorSample(
-            "a scale of 0 beside another",
+            "a scale of 0 among others",
             (np.ones((1, 1, 2, 2)),),
             ValueError,
             r"scale_factor must be a positive number, .* got \(2, 0\)",

@@ -289,7 +289,7 @@ shaped(
 
 
 def _unfold(x, axis, size, step=1):
-    axis = range(x.ndim)[axis]  # the windows stand behind x's axes
+    axis = range(x.ndim)[axis]  # the windows come after x's axes
     windows = np.lib.stride_tricks.sliding_window_view(x, size, axis)
     return np.moveaxis(np.moveaxis(windows, axis, 0)[::step], 0, axis)
 

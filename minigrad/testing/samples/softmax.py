@@ -16,7 +16,7 @@ FORMS = [
 
 
 def _no_large_share(rng, dtype, shape):
-    """Values in a circle of 0.8: a share near 1 would be taken for what the others leave of 1."""
+    """Values in a circle of 0.8: near 1, a share is computed as 1 minus the others."""
     x = 0.8 * rng.uniform(-1, 1, shape)
     if np.dtype(dtype).kind == "c":
         x = x * np.exp(1j * rng.uniform(0, 6, shape))

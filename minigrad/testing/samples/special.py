@@ -19,10 +19,10 @@ def _sigmoid_derivative(x):
 
 
 def _lgamma(x):
-    """Where 4 ULP can be asked of SciPy: its gammaln near 1 and 2, where it is 0, is right to some
-    ULP of 1 alone; its digamma, our derivative, loses digits between the poles below 0."""
+    """Where SciPy is accurate to 4 ULP. Its gammaln near 1 and 2, where it is 0, is right only to
+    some ULP of 1. Its digamma, our derivative, loses digits between the poles below 0."""
     if x < -0.5 or 0.75 < x < 2.5:
-        raise ValueError("outside of what 4 ULP can be asked for")
+        raise ValueError("outside of the range with 4 ULP")
     return _log(abs(from_mpmath("gamma")(x)))
 
 
@@ -33,8 +33,8 @@ def _loggamma(x):
 
 
 def _erfc(x):
-    if 0.5 < x < 1:  # SciPy takes 1 − erf x here, which is right to ULP of 1
-        raise ValueError("outside of what 4 ULP can be asked for")
+    if 0.5 < x < 1:  # SciPy takes 1 − erf x here, with rounding of 1
+        raise ValueError("outside of the range with 4 ULP")
     return from_mpmath("erfc")(x)
 
 
@@ -99,8 +99,7 @@ register_op(
     reference=from_scipy("gamma"),
     dtypes=REAL,
     mp=from_mpmath("gamma"),
-    conditioned="beside the poles the slope has digamma's π/tan(πx), which SciPy takes of a πx "
-    "that was rounded",
+    conditioned="near the poles the slope has digamma's π/tan(πx), where SciPy rounds πx",
 )
 register_op(
     "lgamma",
@@ -108,7 +107,7 @@ register_op(
     reference=from_scipy("gammaln"),
     dtypes=REAL,
     mp=_lgamma,
-    conditioned="zero at 1 and 2, and beside them SciPy's value is some ULP off",
+    conditioned="zero at 1 and 2, and near them SciPy's value is some ULP off",
 )
 register_op(
     "loggamma",
@@ -116,7 +115,7 @@ register_op(
     reference=from_scipy("loggamma"),
     dtypes=(*REAL, "complex128", "complex64"),
     mp=_loggamma,
-    conditioned="zero at 1 and 2, and beside them SciPy's value is some ULP off",
+    conditioned="zero at 1 and 2, and near them SciPy's value is some ULP off",
 )
 register_op(
     "rgamma",

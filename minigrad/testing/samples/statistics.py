@@ -75,8 +75,8 @@ _SHARES = {"aweights": np.array([1.0, 1.0, 2.0])}
 
 
 def covariances(rng, dtype):
-    """Weights with real numbers alone: the imaginary part of a complex variance is 0 but for the
-    rounding of fused multiply-adds, and a finite difference of that rounding is no derivative."""
+    """Weights with real numbers alone: the imaginary part of a complex variance is 0 except for the
+    rounding of fused multiply-adds. A finite difference of that rounding is no derivative."""
     real = np.dtype(dtype).kind != "c"
     weighted = [(((2, 3),), _WEIGHTS), (((2, 3),), {"fweights": np.array([1, 1, 0])})]
     yield from of_several([*_COV, *(weighted if real else [])])(rng, dtype)
@@ -142,7 +142,7 @@ register_op(
     reference=_histogram_reference,
     constants=(1,),
     dtypes=("float64", "float32", "float16", "bfloat16"),
-    skips={"K12": "NumPy takes differences of running sums here, where inf makes NaN"},
+    skips={"K12": "NumPy takes differences of running sums here, where inf gives NaN"},
     errors=[
         ErrorSample(
             "weights of another shape",
@@ -157,7 +157,7 @@ POINTS = np.random.default_rng(6).standard_normal((12, 2))
 
 
 def _of_points(name):
-    """(call, reference) of the counts that histogramdd or histogram2d gives of POINTS."""
+    """(call, reference) of histogramdd's or histogram2d's counts of POINTS."""
 
     def arguments(points):
         return (points,) if name == "histogramdd" else tuple(points.T)
@@ -192,7 +192,7 @@ for _name in ("histogramdd", "histogram2d"):
         reference=_reference,
         constants=(1,),
         dtypes=("float64", "float32", "float16", "bfloat16"),
-        skips={"K17": "of no points NumPy takes weights of any length"}
+        skips={"K17": "without points NumPy takes weights of any length"}
         if _name == "histogramdd"
         else {},
         errors=[
@@ -221,8 +221,8 @@ register_op(
     reference=_bin_sums,
     dtypes=("float64", "float32", "float16", "bfloat16", "complex128"),
     skips={
-        "K12": "the reference multiplies by zeros, which makes NaN of inf",
-        "K17": "an index stands for each weight",
+        "K12": "the reference multiplies by zeros, which turns inf into NaN",
+        "K17": "there is an index for each weight",
     },
 )
 

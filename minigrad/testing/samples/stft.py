@@ -7,7 +7,7 @@ from .forms import over
 
 COMPLEX = ("complex128", "complex64")
 _NUMPYS = {"replicate": "edge", "circular": "wrap"}
-HALVES = np.array([0.5, 1.0, 0.75, 0.25], np.float32)  # so that it widens no result
+HALVES = np.array([0.5, 1.0, 0.75, 0.25], np.float32)  # it widens no result
 
 
 def _windowed(x, n_fft, win_length, window):

@@ -1,7 +1,7 @@
 """Long rows full of equal numbers, for ops that sort, search or take the largest.
 
-Small rows have their ties at points; finite differences decide nothing beside a tie. So what a form
-for long rows makes of ties is stated, too.
+Small rows have their ties at points; finite differences are inconclusive near a tie. So points also
+state the results of forms for long rows.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ def tied(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
 
 
 def shares(value: np.ndarray) -> np.ndarray:
-    """What each element of ROWS has of the gradient of its row's `value`: ties share equally."""
+    """Each element's part of the gradient of its row's `value` in ROWS: ties share equally."""
     equal = ROWS == value[:, None]
     return equal / equal.sum(-1, keepdims=True)
 

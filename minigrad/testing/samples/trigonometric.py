@@ -90,11 +90,11 @@ register_op(
     reference=_sinc_derivative,
     dtypes=("float64",),
     mp=lambda x: (from_mpmath("cospi")(x) - from_mpmath("sincpi")(x)) / x,
-    conditioned="zero near every k + ½, where x is known to ½ ULP alone",
+    conditioned="zero near every k + ½, where x is known only to ½ ULP",
     points=[
         Point("first at 0", (0.0,), 0.0, (-(math.pi**2) / 3,), {"order": 1}),
         Point("second at 0", (0.0,), -(math.pi**2) / 3, (0.0,), {"order": 2}),
         Point("third at 0", (0.0,), 0.0, (math.pi**4 / 5,), {"order": 3}),
     ],
-    skips={"K12": "the recurrence that serves as reference is not for 0 and infinity"},
+    skips={"K12": "the reference is a recurrence that excludes 0 and infinity"},
 )

@@ -12,7 +12,7 @@ MASK = np.array([[True, False, True], [False, True, True]])
 
 
 def added(x, places, shape):
-    """Zeros of `shape` with x added at these flat places, one for each element of x."""
+    """Zeros of `shape` with x added at these flat positions, one for each element of x."""
     if x.shape != places.shape:
         raise ValueError("one place for each element")
     y = np.zeros(shape, x.dtype)

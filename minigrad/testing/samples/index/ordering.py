@@ -159,7 +159,7 @@ register_op(
     "argpartition",
     over([((5,), {"kth": 0}), ((3, 4), {"kth": 3})], distinct),
     reference=_argpartition,
-    dtypes=("float64",),  # NumPy states no order on either side of rank kth
+    dtypes=("float64",),  # NumPy defines no order on either side of rank kth
     differentiable=False,
 )
 

@@ -1,12 +1,12 @@
-"""Samples of values that go to the same place and are combined there."""
+"""Samples of values that go to the same position and are combined there."""
 
 import numpy as np
 
 from ...spec import ErrorSample, Point, register_op
 from ..forms import distinct, near_one, of_several
 
-_KEPT = {"K17": "the places are for one shape"}
-_NOT_MOVED = _KEPT | {"K26": "the places are for one shape"}
+_KEPT = {"K17": "the positions fit one shape only"}
+_NOT_MOVED = _KEPT | {"K26": "the positions fit one shape only"}
 _I = np.array([2, 0])
 _WHERE = np.array([[0, 2, 0], [2, 1, 2]])
 
@@ -91,7 +91,7 @@ register_op(
 
 
 def _places_of(index, axis, shape):
-    """Each entry's place in x.ravel(), looked up one by one."""
+    """Each entry's position in x.ravel(), looked up one by one."""
     numbers = np.arange(np.prod(shape)).reshape(shape)
     places = []
     for place in np.ndindex(*index.shape):
@@ -173,7 +173,7 @@ register_op(
 
 
 def _rows_of(places):
-    """For each place that is a goal, the sources in their order, by dictionary."""
+    """For each target position, the sources in their order, by dictionary."""
     goals: dict[int, list] = {}
     for source, place in enumerate(places):
         goals.setdefault(int(place), []).append(source)

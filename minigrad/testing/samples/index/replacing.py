@@ -1,4 +1,4 @@
-"""Samples of entries put in, taken out, chosen and combined by place."""
+"""Samples of entries inserted, deleted, selected and combined by position."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..forms import COMPLEX, REAL, distinct, of_several, over
 from . import one
 
 _MASK = np.array([True, False, True])
-_KEPT = {"K17": "the places are for one shape"}
+_KEPT = {"K17": "the positions fit one shape only"}
 
 
 def _by_numpy(name, forms, *, reference=None, **options):
@@ -105,8 +105,8 @@ register_op(
     "partition",
     over([((5,), {"kth": 2}), ((2, 4), {"kth": (1, 2), "axis": 1})], distinct),
     reference=np.partition,
-    dtypes=("float64",),  # the order beside rank kth is NumPy's choice, and differs by dtype
-    skips={"K12": "the order beside rank kth is NumPy's choice"},
+    dtypes=("float64",),  # NumPy chooses the order on both sides of rank kth, by dtype
+    skips={"K12": "NumPy chooses the order on both sides of rank kth"},
 )
 register_op(
     "piecewise",

@@ -127,7 +127,7 @@ def _near_one(rng, dtype, shape):
     return (1 + 0.1 * normal(rng, dtype, shape)).astype(dtype)
 
 
-# as many in each sum as float16 cannot count; read in blocks
+# more in each sum than float16 can count; read in blocks
 _IN_THREES = np.arange(18_000).reshape(2, 9000) % 7 % 3
 register_op(
     "add_along_axis",
@@ -175,7 +175,7 @@ register_op(
 
 
 def _places(x, axis, index):
-    """The flat places in x of PyTorch's gather and scatter."""
+    """The flat positions in x of PyTorch's gather and scatter."""
     grid = list(np.indices(index.shape))
     grid[axis] = index
     return np.ravel_multi_index(grid, x.shape)

@@ -1,4 +1,4 @@
-"""Samples of linear equations with a banded matrix. The reference writes the matrix out."""
+"""Samples of linear equations with a banded matrix. The reference builds the full matrix."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ...spec import ErrorSample, Sample, register_op
 from ..forms import normal
 from .matrices import DTYPES
 
-_SHAPES = [  # those of ab, of b, and the diagonals below and above
+_SHAPES = [  # of ab, of b, and the diagonals below and above
     ((4, 5), (5,), 1, 2),
     ((3, 4), (4, 2), 1, 1),
     ((2, 3, 4), (4,), 2, 0),

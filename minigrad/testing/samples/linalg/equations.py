@@ -81,8 +81,7 @@ register_op(
 
 def _of_hermitian_if(function, triangle=lambda x: x):
     """The function of x, or of its Hermitian part with hermitian=True. bare: the lower triangle of
-    what it gives for x itself, with a gradient that is to be Hermitian.
-    """
+    its result for x itself, with a gradient that must be Hermitian."""
 
     def of(x, hermitian=False, bare=False, **params):
         if bare:
@@ -94,7 +93,7 @@ def _of_hermitian_if(function, triangle=lambda x: x):
     return of
 
 
-# its smaller singular value is between 2 ε and 3 ε, the sides being 3 and 2 long
+# its smaller singular value is between 2 ε and 3 ε, for sides of length 3 and 2
 NEARLY_OF_RANK_1 = np.array([[1.0, 0.0], [0.0, 2.5 * np.finfo(float).eps], [0.0, 0.0]])
 LOWER = Point("reads the lower triangle", (np.array([[1.0, 7.0], [0.0, 2.0]]),),
               np.diag([1.0, 0.5]), ([[-1.0, -0.25], [-0.25, -0.25]],),
@@ -164,7 +163,7 @@ register_op(
     of_several(
         [(((4, 2), (4,)), {}), (((4, 2), (4, 3)), {}), (((3, 3), (3, 2)), {}),
          (((2, 4, 2), (4, 3)), {}),
-         # more rows like these are nearly of rank 2: not to be cut off by the default, in float32
+         # more rows like these have nearly rank 2, which the default must not cut off in float32
          (((2, 4), (2,)), {"rcond": 1e-5}), (((5, 3), (5, 1)), {"rcond": 1e-6})],
         regular,
     ),
@@ -211,8 +210,8 @@ register_op(
                 (((2, 4, 2), (4,)), {"axes": (0, 2)})], _tensor),
     reference=np.linalg.tensorsolve,
     dtypes=DTYPES,
-    skips={"K17": "NumPy mistakes the axes of a that has none beyond those of b: a.shape[-0:]",
-           "K26": "NumPy finds no axis that is counted from the end"},
+    skips={"K17": "NumPy takes wrong axes if a has none beyond those of b: a.shape[-0:]",
+           "K26": "NumPy finds no axis counted from the end"},
     errors=[ErrorSample("sizes differ", (np.ones((2, 3)), np.ones(2)), np.linalg.LinAlgError,
                         r"tensorsolve: the axes of a \(2, 3\)")],
 )  # fmt: skip

@@ -1,9 +1,8 @@
 """Samples of decompositions and eigenvalues.
 
-Functions of a Hermitian matrix get its Hermitian part from any matrix, so that every entry may be
-varied alone. Factors are compared without their free phases and bases: each vector is multiplied by
-the conjugate of a combination of its entries; the basis of a complement gives way to the projector
-on it.
+Functions of a Hermitian matrix get its Hermitian part from any matrix: then every entry may be
+varied alone. Factors are compared without their free phases and bases. Each vector is multiplied by
+the conjugate of a combination of its entries. The projector on a complement replaces its basis.
 """
 
 import numpy as np
@@ -36,13 +35,14 @@ from .matrices import (
 
 def _hermitian(x):
     square = x.ndim > 1 and x.shape[-1] == x.shape[-2]
-    return (x + adjoint(x)) * 0.5 if square else x  # the op is to refuse it
+    return (x + adjoint(x)) * 0.5 if square else x  # the op must refuse it
 
 
 def _turned(v):
     """(v m̄, m̄), m a fixed combination of each column's entries: the sign or phase drops out.
 
-    Of all entries: were it one, that one would become real, and its imaginary part rounding alone.
+    With a single entry instead, that entry would become real, and its imaginary part rounding
+    alone.
     """
     step = 0.5j if v.dtype.kind == "c" else 0.5
     weights = (1 + step * module_of(v).arange(v.shape[-2]))[:, None].astype(v.dtype)
@@ -51,7 +51,7 @@ def _turned(v):
 
 
 def _projector(q, k):
-    """On the space of the columns beyond the first k."""
+    """The projector on the space of the columns beyond the first k."""
     return q[..., k:] @ adjoint(q[..., k:])
 
 
@@ -61,7 +61,7 @@ def _eigen(pairs):
 
 
 def _ordered(w):
-    """Which eigenvalue comes first, second …: LAPACK's order may change when x does."""
+    """The order of the eigenvalues: LAPACK's may change when x does."""
     return op.argsort(op.real(w) + op.imag(w) * 0.5, axis=-1)
 
 
@@ -76,7 +76,7 @@ def _values(w):
 
 
 def _svd(factors):
-    """Each u_i turned, its v_i turned along with it; projectors on the complements."""
+    """Each u_i turned, and its v_i with it; projectors on the complements."""
     u, s, vh = factors
     k, v = s.shape[-1], adjoint(vh)
     if not k:
@@ -86,7 +86,7 @@ def _svd(factors):
 
 
 def _qr(factors):
-    """With a positive diagonal Q and R are unique, but for the complement's basis."""
+    """With a positive diagonal Q and R are unique, except for the complement's basis."""
     q, r = factors
     k = min(r.shape[-2:])
     sign = _signs(r)
@@ -94,7 +94,8 @@ def _qr(factors):
 
 
 def _signs(r):
-    """Of R's diagonal, as a row. LAPACK's choice jumps where an entry of x changes its sign."""
+    """The signs of R's diagonal, as a row. LAPACK's choice jumps where an entry of x changes its
+    sign."""
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
     return np.sign(diagonal.real)[..., None, :]
 
@@ -112,9 +113,8 @@ def both(adapter, ours, theirs):
 
 
 def of_hermitian(adapter, ours, theirs):
-    """The same, of the Hermitian part of the argument; ours with something else in the triangle
-    that it is not to read. bare: the op itself, whose gradient is to be Hermitian.
-    """
+    """The same, for the Hermitian part of the argument; ours with other numbers in the triangle
+    that it must not read. bare: the op itself, whose gradient must be Hermitian."""
     made = both(adapter, ours, theirs)
 
     def call(x, bare=False, **params):
@@ -196,7 +196,7 @@ def _tall_qr(x, complete):
 
 
 def _numpy_svd(x, hermitian=False, **params):
-    if hermitian:  # as NumPy, but for infinite entries
+    if hermitian:  # as NumPy, except for infinite entries
         w, v = np.linalg.eigh(x)
         order = np.argsort(np.abs(w), axis=-1)[..., ::-1]
         w = np.take_along_axis(w, order, axis=-1)
@@ -210,7 +210,7 @@ def _hermitian_if(x, hermitian=False, full_matrices=True, ours=False):
         return x
     seen = raw(x)  # NumPy's, unless it lies on a GPU or a transform is at work
     if isinstance(seen, np.ndarray) and not np.isfinite(seen).all():
-        raise np.linalg.LinAlgError("LAPACK gives numbers or NaN, as it happens")
+        raise np.linalg.LinAlgError("LAPACK gives either numbers or NaN")
     return one_triangle(_hermitian(x)) if ours else _hermitian(x)
 
 
@@ -273,7 +273,7 @@ register_op(
 # -- eigenvalues -------------------------------------------------------------------------------
 
 EIGH = [*SQUARE, ((3, 3), {"UPLO": "U"})]
-# of the vectors' gradients what is skew drops out
+# the skew part of the vectors' gradients drops out
 SKEW = Point("a Hermitian gradient", (np.array([[1.0, 7.0], [0.0, 3.0]]),), None, (np.eye(2),),
              {"bare": True})  # fmt: skip
 register_op(

@@ -9,7 +9,7 @@ from .matrices import DTYPES, HALF, NOT_SQUARE, SQUARE, adjoint, finite_only, re
 # -- determinants ------------------------------------------------------------------------------
 
 register_op(
-    # without (1, 1), where the Hessian is 0 and what is compared would be rounding
+    # without (1, 1), where the Hessian is 0 and the comparison would see only rounding
     "det", over([SQUARE[0], *SQUARE[2:]], regular), reference=np.linalg.det, dtypes=DTYPES,
     errors=[NOT_SQUARE, HALF],
     points=[
@@ -34,7 +34,7 @@ def _singular_samples(rng, dtype):
 
 register_op(
     "det_shifts", _singular_samples, dtypes=DTYPES,
-    skips={"K14": "made of bases of null spaces, which another SVD chooses otherwise"},
+    skips={"K14": "made of bases of null spaces, which differ from one SVD to another"},
     points=[Point("regular ones need none", (np.stack([np.eye(2)] * 3),), np.zeros((3, 0, 2, 2)))],
 )  # fmt: skip
 register_op(

@@ -1,4 +1,4 @@
-"""Samples of LU decompositions and of equations solved by factors at hand."""
+"""Samples of LU decompositions and of equations solved by given factors."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .matrices import (
 
 
 def _well_pivoted(rng, dtype, shape):
-    """Rows of a triangular matrix in another order, so that no pivot is a near tie."""
+    """Rows of a triangular matrix in another order: no pivot is a near tie."""
     if len(shape) < 2 or not shape[-1]:
         return normal(rng, dtype, shape)
     x = 0.3 * normal(rng, dtype, shape)
@@ -66,8 +66,8 @@ def _factor(x):
     return packed, _exchanges(p, min(m, n))
 
 
-# Not of one row: l is then 1, u is x itself, and second derivatives are rounding alone.
-_NAN = {"K12": "which row is chosen beside inf or NaN is LAPACK's affair, and so what follows"}
+# No matrix of one row: l is then 1, u is x itself, and second derivatives are rounding alone.
+_NAN = {"K12": "with inf or NaN LAPACK chooses the row, and with it the further result"}
 register_op(
     "lu_factors", over([*SHAPES[:4], *SQUARE[2:4]], _well_pivoted),
     reference=finite_only(_eliminated), dtypes=DTYPES, errors=[HALF], skips=_NAN,

@@ -27,7 +27,7 @@ HALF = ErrorSample(
 
 
 def unitary(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """Orthonormal columns, or rows where there are fewer of these."""
+    """Orthonormal columns, or rows if there are fewer of these."""
     tall = shape[-2] >= shape[-1]
     x = normal(rng, np.result_type(dtype, np.float64), shape)
     return np.linalg.qr(x)[0] if tall else np.linalg.qr(x.swapaxes(-1, -2))[0].swapaxes(-1, -2)
@@ -49,7 +49,7 @@ def regular(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
 
 
 def nearly_hermitian(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """A Hermitian matrix with eigenvalues 1, 2 …, and something skew."""
+    """A Hermitian matrix with eigenvalues 1, 2 …, plus a skew part."""
     v = unitary(rng, dtype, shape)
     skew = normal(rng, dtype, shape) * 0.1
     return ((v * spaced(shape[-1])) @ adjoint(v) + skew - adjoint(skew)).astype(dtype)
@@ -92,7 +92,7 @@ def independent_columns(rng: np.random.Generator, dtype: Any, shape: tuple) -> n
     return np.concatenate([square, more], axis=-1)
 
 
-# -- what references share ---------------------------------------------------------------------
+# -- shared by references ---------------------------------------------------------------------
 
 
 def adjoint(x):
@@ -100,15 +100,15 @@ def adjoint(x):
 
 
 def one_triangle(x, lower=True):
-    """A Hermitian x with 5 more in each place of its other triangle, which is not to be read."""
+    """A Hermitian x with 5 more at each position of its other triangle, which must not be read."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        return x  # the op is to refuse it
+        return x  # the op must refuse it
     ones = np.ones_like(x)
     return x + 5 * (np.triu(ones, 1) if lower else np.tril(ones, -1))
 
 
 def finite_only(function):
-    """NumPy's function through an SVD, which for some matrices with an inf never returns."""
+    """NumPy's function by an SVD, which never returns for some matrices with an inf."""
 
     def reference(*args, **params):
         if not all(np.isfinite(x).all() for x in args):
