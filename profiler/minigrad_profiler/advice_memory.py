@@ -24,8 +24,8 @@ def _hogs(memory: Memory) -> list[Finding]:
         arrays = counted(waiting.count, "array")
         evidence = (
             f"{arrays} of {waiting.op}, {size(waiting.bytes)} of the {size(memory.story.waiting)} "
-            f"that waited at most (the peak of everything is {size(memory.story.peak)}); the "
-            f"forward had last read them at "
+            f"that waited at most (the peak of everything is {size(memory.story.peak)}). The "
+            f"forward last read them at "
             f"{duration(waiting.start_ns)}, the backward at {duration(waiting.stop_ns)}"
         )
         text = (

@@ -55,8 +55,8 @@ def _promotions(measured: Measured, beside: Outside) -> list[Finding]:
         if others:
             evidence += f"; inherited by {', '.join(others[:3])}"
         text = (
-            "an array or scalar beside the tensors is float64, as NumPy makes it by default: give "
-            "it dtype=float32 where it is made"
+            "an array or scalar among the tensors is float64, NumPy's default: give it "
+            "dtype=float32 where it is made"
         )
         where = "" if source == NO_LINE else source
         title = "float64 comes in here and makes narrower floats wide"

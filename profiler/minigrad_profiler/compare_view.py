@@ -65,8 +65,8 @@ def _bounds(found: Any) -> tuple[str, list[str], list[list[str]]]:
                       f"{found.allowed(run.workers):.2f}×"])  # fmt: skip
     title = (
         f"Work T1 {model.work:.3f} ms, span T∞ {model.span:.3f} ms, parallelism "
-        f"{model.parallelism:.2f}; least is max(T1/p, T∞) of the nodes at their best, most is "
-        "T1/p + T∞ of the run as it was"
+        f"{model.parallelism:.2f}. Least is max(T1/p, T∞) of the nodes at their best, most is "
+        "T1/p + T∞ of the recorded run"
     )
     return title, ["p", "least", "greedy", "recorded", "most", "allows"], lines
 
@@ -105,7 +105,7 @@ def _what_if(found: Any) -> tuple[str, list[str], list[list[str]]]:
         lines.append([row["op"], f"{row['ms']:.3f}", *cells, *gains])
     columns = ["op", "ms", "T∞ half", "T∞ free", "Tp half", "Tp free"]
     title = (
-        "If an op took half as long, or nothing: T∞ then, and what Tp would lose "
+        "If an op took half as long, or nothing: T∞ then, and the decrease of Tp "
         f"(greedy, p = {workers})"
     )
     return title, columns, lines

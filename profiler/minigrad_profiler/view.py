@@ -175,7 +175,7 @@ class Summary:
             )
         if self.promotions:
             notes += sentence(
-                "float64 was made of narrower floats, which doubles what they move, in:", width
+                "float64 was made of narrower floats, which doubles the bytes they move, in:", width
             )
             for place, count in list(self.promotions.items())[:_MOST_PROMOTIONS]:
                 notes.append(f"  {fitted(place, min(60, max(12, width - 16)))} ({often(count)})")

@@ -23,7 +23,7 @@ class Comparison {
     $("limit").textContent = data.limit;
     $("bounds").textContent = `Work T₁ ${this.ms(data.work)}, span T∞ ${this.ms(data.span)}, `
       + `parallelism ${data.parallelism.toFixed(2)}. Least is max(T₁/p, T∞) of the nodes at their `
-      + "best, most T₁/p + T∞ of the run as it was. Framed bars are on the critical path."
+      + "best, most T₁/p + T∞ of the recorded run. Framed bars are on the critical path."
       + (data.runs.some((run) => run.bars.length) && data.shortest
         ? ` Of ${grouped(data.bars)} bars those from ${this.ms(data.shortest)} on are drawn.` : "");
     this.gantt();
