@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         prog="minigrad-gradcheck",
         description="Check the derivative rules of every op against finite differences, NumPy, "
         "mpmath and each other. With the name of a program, minigrad-gradcheck FILE.py, run it "
-        "and check the rules of the ops in its backwards, and of those that it defines.",
+        "and check the rules of the ops in its backwards, and of the ops that it defines.",
     )
     usage.add_argument("--version", action="version", version=f"minigrad-gradcheck {__version__}")
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")

@@ -256,8 +256,8 @@ def _prepare(fn: Callable, inputs: Any) -> Function:
     if not function.xs:
         given = ", ".join(_described(x) for x in inputs) or "none at all"
         raise ValueError(
-            f"gradcheck needs an input of a floating or complex dtype, the inputs are {given}; "
-            "pass arrays, tensors or numbers, several of them as a tuple: gradcheck(fn, (x, y))"
+            f"gradcheck needs an input of a floating or complex dtype, the inputs are {given}. "
+            "Pass arrays, tensors or numbers, several of them as a tuple: gradcheck(fn, (x, y))"
         )
     return function
 

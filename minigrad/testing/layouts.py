@@ -6,8 +6,8 @@ import numpy as np
 
 
 def layouts(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The same values in other memory: Fortran order, rows of wider ones, sliced, reversed strides,
-    and read-only at an odd address (as in a file mapped into memory)."""
+    """The same values in other memory: Fortran order, rows of wider ones, sliced, reversed strides.
+    Also read-only at an odd address, as in a file mapped into memory."""
     if a.ndim > 1:
         yield "Fortran order", np.asfortranarray(a)
         padded = np.full((*a.shape[:-1], a.shape[-1] + 1), -7, a.dtype)

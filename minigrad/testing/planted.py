@@ -104,7 +104,7 @@ NAMED: list[Plant] = [
         right=_SINE, samples=vectors(5, 100),
     ),
     plant(
-        "detached", "a saved value is detached, so that the second derivative is wrong",
+        "detached", "a saved value is detached: the second derivative is wrong",
         forward=np.sin, wrong={"x": _detached}, right=_SINE, samples=vectors(5, 100),
     ),
     plant(

@@ -187,7 +187,7 @@ MORE: list[Plant] = [
         samples=_above_zero, dtypes=("float64", "float16"),
     ),
     plant(
-        "leak", "the op keeps what it saved in a list of its own", forward=_sine_with_copy,
+        "leak", "the op keeps its saved arrays in a list", forward=_sine_with_copy,
         reference=np.sin, wrong_forward=_leaking, residuals=("c",), arrays=("x",),
         wrong={"x": lambda g, x, c: g * np.cos(x)}, right={"x": lambda g, x, c: g * np.cos(x)},
         samples=vectors(5),

@@ -303,7 +303,7 @@ RARE: list[Plant] = [
         wrong=_with_graph(lambda x: x.ndim == 3),
     ),
     plant(
-        "kept result", "the op keeps its results in a list of its own", forward=np.sin,
+        "kept result", "the op keeps its results in a list", forward=np.sin,
         wrong_forward=_kept_sine, right=SINE, wrong=SINE, samples=vectors(5),
     ),
 ]  # fmt: skip

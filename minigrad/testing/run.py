@@ -68,7 +68,7 @@ def check_ops(
         else:
             why = (
                 f"the op {name!r} has no samples: register_op({name!r}, samples, reference=...) "
-                "in minigrad/testing/samples/, so that its derivative is checked"
+                "in minigrad/testing/samples/, to check its derivative"
             )
             yield Outcome(name, "samples", "fail", failures=[("", why, "")])
 

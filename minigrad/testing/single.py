@@ -59,7 +59,7 @@ def _first_wrong(function: Function, xs: Arrays, rng: np.random.Generator) -> st
             return (
                 f"for inputs in single precision the gradient of argument {position} "
                 f"({function.names[position]}) is off by {100 * error / max(length(d), zero):.2g} "
-                "% from the one in double precision, though the value is the same"
+                "% from the one in double precision; the value is the same"
             )
     return ""
 

@@ -79,7 +79,7 @@ def _retained(measured: Measured, used: _Used) -> list[Finding]:
     found = []
     for place, count in places.items():
         evidence = (
-            f"{often(count)} a backward kept the saved arrays of its graph, and no other backward "
+            f"{often(count)} a backward kept its graph's saved arrays, and no other backward "
             "used them: they stay in memory until the next step replaces them"
         )
         text = "leave out retain_graph=True (and create_graph=True): one backward needs neither"

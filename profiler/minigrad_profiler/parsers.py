@@ -63,7 +63,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     """The arguments of `view`."""
     add = parser.add_argument
     add("log", help="an event log")
-    add("--by", choices=list(BY), default="op", help="what a row stands for (default: op)")
+    add("--by", choices=list(BY), default="op", help="the group of a row (default: op)")
     add("--sort", choices=list(SORT), default="self", help="default: self, the row's own time")
     add("--top", type=count, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
     add("--marks", action="store_true", help="show scopes, steps, optimizer steps and hooks")
@@ -83,7 +83,7 @@ def add_roofline(parser: argparse.ArgumentParser) -> None:
     """The arguments of `roofline`."""
     parser.add_argument("log", help="an event log, recorded on this machine")
     parser.add_argument(
-        "--by", choices=list(BY), default="op", help="what a row stands for (default: op)"
+        "--by", choices=list(BY), default="op", help="the group of a row (default: op)"
     )
     parser.add_argument("--top", type=count, default=20, metavar="N", help="rows (default: 20)")
     parser.add_argument("--svg", metavar="FILE", help="draw it into this file too")

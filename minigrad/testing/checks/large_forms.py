@@ -31,9 +31,9 @@ def require_single_precision(
 ) -> None:
     """Values, gradients and tangents in single precision, of the arguments rounded to it.
 
-    Each may be off by 6e-4 of its length, or of a tenth of all lengths together. As sums of n terms
-    may, it may also be off by 8 √n times its change in double precision when each argument moves by
-    one rounding. For elements that sort or cancel, that may be the whole value.
+    Each may be off by 6e-4 of its length, or of a tenth of all lengths together. As for sums of n
+    terms, it may also be off by 8 √n times its change in double precision by one rounding of each
+    argument. For elements that sort or cancel, that may be the whole value.
     """
     if _takes(spec, function, xs, _SINGLE):
         moves = _MOVES * max(n for x in function.args for n in np.shape(x)) ** 0.5

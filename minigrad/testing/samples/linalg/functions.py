@@ -63,7 +63,7 @@ def _expm(x):
 
 
 def _small(rng, dtype, shape):
-    """Singular values of 0.4, 0.8 …, so that the exponential stays O(1)."""
+    """Singular values of 0.4, 0.8 …: the exponential stays O(1)."""
     return (regular(rng, dtype, shape) * 0.4).astype(dtype)
 
 
