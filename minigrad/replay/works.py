@@ -100,9 +100,12 @@ def work_of(step: Step, trace: Trace) -> Work | None:
             return _checked(Work(_with_numbers(step), reads, step.outputs, trace), trace)
         seen, ys = _watched(step, trace)
         (fn, taken, given) = seen
-        reads = {_value_of(x, step.reads(), arrays): x.shape for x in taken}
-        if len(reads) < len(taken):
+        places = [_value_of(x, step.reads(), arrays) for x in taken]
+        reads = {value: x.shape for value, x in zip(places, taken, strict=True)}
+        if any(reads[value] != x.shape for value, x in zip(places, taken, strict=True)):
             return None  # one value in two forms
+        if len(reads) < len(places):  # x · x
+            fn = _each_once(fn, places)
         left, makes = list(zip(ys, step.outputs, strict=True)), []
         for g in given:
             makes.append(left.pop(next(k for k, (y, _) in enumerate(left) if same_memory(y, g)))[1])
@@ -124,6 +127,16 @@ def _with_numbers(step: Step) -> Callable:
     def function(*symbols: Symbol) -> Any:
         known = dict(zip(values, symbols, strict=True))
         return step.fn(*[known[x.value] if type(x) is Ref else x for x in step.args])
+
+    return function
+
+
+def _each_once(fn: Callable, places: list[int]) -> Callable:
+    """fn as a function of each of its values once, in the order of first use."""
+
+    def function(*symbols: Symbol) -> Any:
+        known = dict(zip(dict.fromkeys(places), symbols, strict=True))
+        return fn(*[known[value] for value in places])
 
     return function
 

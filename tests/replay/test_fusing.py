@@ -58,6 +58,16 @@ def test_a_chain_and_its_derivative_become_one_step(loops):
     assert {*others} <= {"sum", "add"}  # of all elements, and what comes of one number
 
 
+@pytest.mark.parametrize("power", [lambda x: x * x, lambda x: (x + 1) * (x + 1) * x, np.square])
+def test_a_value_that_one_op_takes_twice_fuses_too(loops, power):
+    plain, compiled, steps = gradients(lambda x: (power(mg.tanh(x)) + x).sum(), values(64, 48))
+    assert_close(compiled, plain)
+    (one,) = names(steps)
+    assert {"tanh", "add"} <= set(one)
+    others = [step.name for step in steps if step.kind != "view" and not step.fused]
+    assert {*others} <= {"sum", "add"}
+
+
 def test_a_value_that_two_groups_read_joins_them(loops):
     def fn(x, y):
         a, b = mg.exp(x), mg.tanh(y)
