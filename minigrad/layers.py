@@ -132,4 +132,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from .instrument.terminal import reader_left
+
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # | head
+        sys.exit(reader_left())

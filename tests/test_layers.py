@@ -138,6 +138,16 @@ def test_no_file_of_a_layer_is_too_long(layer):
     assert max(layers.lines_of(layer).values()) <= layers.LONGEST
 
 
+def test_a_reader_who_leaves_early_gets_no_traceback():
+    command = [sys.executable, "-m", "minigrad.layers"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) as run:
+        run.stdout.close()
+        assert run.stderr.read() == ""
+        assert run.wait(60) == 1
+
+
 def printed_by(program: str, plain: str = "1") -> str:
     """What the program prints, in plain mode (without fast and courtesy) or with plain="" not."""
     env = {**os.environ, "MINIGRAD_PLAIN": plain, "PYTHONPATH": str(ROOT)}
