@@ -1,14 +1,14 @@
 """Attention on a GPU: by cuDNN where it has a kernel, else products and one kernel between them.
 
-cuDNN (cudnn_attention.py) takes 16-bit floats without an array for a mask, and holds no scores.
-`by_cudnn` switches, for the tests that hold one against the other.
+cuDNN (cudnn_attention.py) takes 16-bit floats without a mask array, and stores no scores.
+`by_cudnn` switches it off for the tests that compare the two.
 
-Products over all heads at once take as many examples at a time as have their scores in the
-workspace. Between q kᵀ and the product with v, mask, softmax and log-sum-exp are one kernel that
-reads the scores once; in the backward so are the probabilities and the gradient of the scores.
-16-bit floats are multiplied on tensor cores, and scores are float32 throughout. A causal mask is no
-matrix: the kernel compares an element's place in its row, its key, with the row's query. Where
-there are more scores than the workspace holds, most of those that it hides are not computed.
+Without cuDNN a product covers all heads of several examples, as many as the workspace has room for
+their scores. Between q kᵀ and the product with v, one kernel reads the scores once: it computes
+mask, softmax and log-sum-exp. In the backward one kernel computes the probabilities and the
+gradient of the scores. Tensor cores multiply 16-bit floats, and scores are float32 throughout. A
+causal mask needs no matrix: the kernel compares an element's index in its row, the key, with the
+row's query. Where not all scores fit in the workspace, most of the hidden ones are not computed.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from . import cudnn_attention
 from .install import on_gpu
 from .products import available
 
-SCORES = 1 << 28  # held at a time: 1 GiB of float32
+SCORES = 1 << 28  # in memory at a time: 1 GiB of float32
 by_cudnn = True
 
 
 def _masked(s: Any, mask: tuple) -> Any:
-    """Scores under masks: boolean, added, or the last key that each query sees, an integer."""
+    """Scores under masks: boolean, additive, or the last key that each query sees, an integer."""
     for m in mask:
         if m.dtype.kind == "i":
             m = place(s) <= m
@@ -41,7 +41,7 @@ def _masked(s: Any, mask: tuple) -> Any:
 
 
 def probability_words(dtype: Any) -> Any:
-    """(softmax of the scores, their log-sum-exp) of rows; 0 and ∞ where no key takes part."""
+    """(softmax of the scores, their log-sum-exp) of rows; 0 and ∞ for a row without keys."""
 
     def words(s: Any, *mask: Any) -> list:
         s = _masked(s, mask)
@@ -56,7 +56,7 @@ def probability_words(dtype: Any) -> Any:
 
 
 def gradient_words(dtype: Any) -> Any:
-    """(P, dS) at each place: P = e^(S − lse), dS = P ∘ (dP − δ)."""
+    """(P, dS) of each element: P = e^(S − lse), dS = P ∘ (dP − δ)."""
 
     def words(s: Any, dp: Any, lse: Any, delta: Any, *mask: Any) -> list:
         p = np.exp(_masked(s, mask) - lse)
@@ -71,7 +71,7 @@ def _delta(a: Any, o: Any) -> list:
 
 
 def _takes(q: Any, k: Any, v: Any, seeds: Any) -> bool:
-    """Whether these arrays are for here: on a GPU, of one dtype, no dropout, fitting shapes."""
+    """Whether this module takes the arrays: on a GPU, one dtype, no dropout, matching shapes."""
     fits = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
     known = seeds is None and fits and available(q) and q.dtype.kind in "fV"
     alike = q.dtype == k.dtype == v.dtype and v.shape[:-1] == k.shape[:-1]
@@ -83,12 +83,12 @@ def _for_cudnn(q: Any, v: Any, mask: Any) -> bool:
 
 
 def _too_long(q: Any, k: Any) -> bool:
-    """Whether the scores of one example alone do not fit in the workspace."""
+    """Whether the scores of a single example exceed the workspace."""
     return q.shape[-2] * k.shape[-2] > SCORES
 
 
 def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
-    """The masks with the leading axis of all examples: (examples or 1, L, S); causal (1, L, 1)."""
+    """The masks with one leading axis for the examples: (examples or 1, L, S); causal (1, L, 1)."""
     masks = [] if mask is None else [mask]
     if is_causal:  # query i sees the keys 0 … i
         masks.append(xp.arange(shape[-2]).reshape((-1, 1)))
@@ -107,15 +107,15 @@ def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
 
 
 def _merged(x: Any) -> Any:
-    """x (..., n, m) as contiguous (examples, n, m), with one copy at most."""
+    """x (..., n, m) as contiguous (examples, n, m), with at most one copy."""
     return array_module(x).ascontiguousarray(x).reshape((-1, *x.shape[-2:]))
 
 
 def _parts(q: Any, k: Any, by_queries: bool) -> list[tuple[slice, slice]]:
-    """(queries, keys) to be taken at a time, the last queries first.
+    """(queries, keys) of each step, the last queries first.
 
-    All at once; but where a causal mask leaves out many scores, an eighth of the queries with the
-    keys that they see: of the others no score is computed.
+    One step takes all. Where a causal mask hides many scores, a step takes an eighth of the queries
+    and the keys that they see. No scores of other keys are computed.
     """
     (examples, queries), keys = q.shape[:2], k.shape[1]
     if not by_queries or examples * queries * keys <= SCORES:
@@ -129,14 +129,14 @@ def _parts(q: Any, k: Any, by_queries: bool) -> list[tuple[slice, slice]]:
 
 
 def _examples(q: Any, k: Any, parts: list) -> list[slice]:
-    """Which examples to take at a time, so that the scores of each part fit in the workspace."""
+    """The examples of each step, so that the scores of each part fit in the workspace."""
     longest = max(queries.stop - queries.start for queries, _ in parts)
     step = max(1, SCORES // (longest * k.shape[1]))
     return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]
 
 
 def _of(masks: list, *at: slice) -> list:
-    """Those of some examples, queries and keys; an axis of length 1 is for all of them."""
+    """The masks of some examples, queries and keys; an axis of length 1 serves all of them."""
     return [
         m[tuple([slice(None) if n == 1 else i for n, i in zip(m.shape, at, strict=False)])]
         for m in masks
@@ -168,7 +168,7 @@ def _backward(
     a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, masks: list, parts: list, scale: float,
     dtype: Any,
 ) -> list | None:  # fmt: skip
-    """[dq, dk, dv, dS] of arrays (examples, length, features), dS in dtype, of the last part."""
+    """[dq, dk, dv, dS] of arrays (examples, length, features); dS, in dtype, is the last part's."""
     words, several = gradient_words(dtype), len(parts) > 1
     key = ("attention gradient", q.dtype, len(masks), dtype)
     delta = launch.run("delta", _delta, [a, o])

@@ -1,8 +1,8 @@
 """Convolution on a GPU: by cuDNN where its front end is installed, else by products.
 
-Without cuDNN columns and products by cuBLAS do it, with fast/ (fast/conv/images.py) for as much of
-the batch at a time as a workspace holds. `by_cudnn` switches, for the tests that hold one against
-the other.
+Without cuDNN a convolution is columns and products by cuBLAS. With fast/ (fast/conv/images.py) it
+takes as much of the batch at a time as a workspace holds. `by_cudnn` switches cuDNN off for the
+tests that compare the two.
 """
 
 from math import prod
@@ -22,7 +22,7 @@ by_cudnn = True
 
 
 def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows) -> Any:
-    """One of the three convolutions by cuDNN; None where cuDNN does not offer it."""
+    """One of the three convolutions by cuDNN; None where cuDNN does not support it."""
     if not by_cudnn or not available(first) or first.dtype != second.dtype:
         return None
     if not is_floating(first.dtype) or not prod(shape) or not first.size or not second.size:
@@ -31,7 +31,7 @@ def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows) -> Any
         return None
     arrays = [x if is_contiguous(x) else x.copy(order="C") for x in (first, second)]
     axes = len(how.kernel)
-    if axes == 1:  # cuDNN has two axes at least
+    if axes == 1:  # cuDNN takes at least two axes
         how = Windows(
             (1, *how.kernel), (1, *how.stride), ((0, 0), *how.padding), (1, *how.dilation)
         )

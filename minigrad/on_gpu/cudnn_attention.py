@@ -1,7 +1,7 @@
-"""Attention by cuDNN (see cudnn_plans.py): no score is ever in memory, forward or backward.
+"""Attention by cuDNN (see cudnn_plans.py): neither forward nor backward stores scores in memory.
 
-One kernel holds a tile of the scores at a time, from the product q kᵀ to the product with v, and
-keeps the log-sum-exp of each row. From it the backward computes the tiles again. cuDNN has such
+One kernel computes a tile of the scores at a time, from the product q kᵀ to the product with v. It
+saves the log-sum-exp of each row, from which the backward recomputes the tiles. cuDNN has such
 kernels for 16-bit floats, on tensor cores with sums in float32.
 """
 
@@ -15,13 +15,13 @@ from ..fusion.launch import shaped
 from ..modes import deterministic
 from .cudnn_plans import Plan, described, installed, kept, new_graph
 
-WIDEST = 128  # features of a head, for which cuDNN has a backward on every GPU it knows
+WIDEST = 128  # features of a head, up to which cuDNN has a backward on every GPU it supports
 _ALIGNED = 16  # bytes that cuDNN loads at once
 _ARGUMENTS = {"sdpa": ("q", "k", "v"), "sdpa_backward": ("q", "k", "v", "o", "dO", "stats")}
 
 
 def suits(q: Any, v: Any) -> bool:
-    """Whether cuDNN is asked at all, for arrays that fit each other: 16-bit floats, short heads."""
+    """Whether to try cuDNN for arrays of matching shapes: 16-bit floats, short heads."""
     widths = q.shape[-1], v.shape[-1]
     short = all(n <= WIDEST and n * q.dtype.itemsize % _ALIGNED == 0 for n in widths)
     return q.dtype.itemsize == 2 and short and installed()
@@ -34,9 +34,9 @@ def _in_four_axes(shape: tuple) -> tuple:
 
 
 def _readable(x: Any) -> Any:
-    """x, or a contiguous copy of it where cuDNN cannot read it as it lies."""
+    """x, or a contiguous copy of it where cuDNN cannot read its layout."""
     fits = is_contiguous(x)
-    if not fits and x.ndim <= 4:  # a view in which only lines are apart, as those of one head
+    if not fits and x.ndim <= 4:  # a view with gaps between its lines only, such as one head
         apart = [s for n, s in zip(x.shape[:-1], x.strides[:-1], strict=True) if n > 1]
         fits = x.strides[-1] == x.dtype.itemsize
         fits = fits and all(step > 0 and step % _ALIGNED == 0 for step in apart)
@@ -50,7 +50,7 @@ def _plan(cupy: Any, which: str, arrays: list, made: list, is_causal: bool, scal
         x = x.reshape(_in_four_axes(x.shape))
         strides = [step // x.dtype.itemsize for step in x.strides]
         given[name] = described(graph, name, x.shape, x.dtype, strides)
-    if is_causal:  # query i sees the keys 0 … i, and nothing to the right of the diagonal
+    if is_causal:  # query i sees the keys 0 … i, none to the right of the diagonal
         options["diagonal_band_right_bound"] = 0
     if which == "sdpa":
         options["generate_stats"] = True
@@ -62,7 +62,7 @@ def _plan(cupy: Any, which: str, arrays: list, made: list, is_causal: bool, scal
 
 
 def _run(which: str, arrays: list, made: list, is_causal: bool, scale: float) -> list | None:
-    """The results of cuDNN's operation `which` on arrays; None where it does not offer it.
+    """The results of cuDNN's operation `which` on arrays; None where cuDNN does not support it.
 
     made  (shape, dtype) of the results
     """
@@ -77,9 +77,9 @@ def _run(which: str, arrays: list, made: list, is_causal: bool, scale: float) ->
 
 
 def forward(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> list | None:
-    """[y, lse] of q (..., L, E), k (..., S, E), v (..., S, F); None: not by cuDNN.
+    """[y, lse] of q (..., L, E), k (..., S, E), v (..., S, F); None without a plan.
 
-    lse (..., L, 1) is float32: of each row max + ln Σ e^(score − max), cuDNN's "stats".
+    lse (..., L, 1) is float32: max + ln Σ e^(score − max) of each row, cuDNN's "stats".
     """
     lead = q.shape[:-1]
     made = [((*lead, v.shape[-1]), q.dtype), ((*lead, 1), np.dtype(np.float32))]
@@ -89,6 +89,6 @@ def forward(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> list | Non
 def gradients(
     a: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, is_causal: bool, scale: float
 ) -> list | None:
-    """[dq, dk, dv] from the cotangent a of o and the forward's results; None: not by cuDNN."""
+    """[dq, dk, dv] from the cotangent a of o and the forward's results; None without a plan."""
     made = [(x.shape, x.dtype) for x in (q, k, v)]
     return _run("sdpa_backward", [q, k, v, o, a, lse], made, is_causal, scale)

@@ -1,7 +1,6 @@
 """Convolution by cuDNN (see cudnn_plans.py).
 
-float32 is computed without tensor cores unless cublas.tf32 is set: those would round its factors to
-10 bits.
+float32 uses no tensor cores unless cublas.tf32 is set: they would round its factors to 10 bits.
 """
 
 from typing import Any
@@ -47,7 +46,7 @@ def _plan(
 def convolution(
     cupy: Any, which: str, first: Any, second: Any, shape: tuple, how: tuple, deterministic: bool
 ) -> Any:
-    """conv ("y"), conv_dx ("x") or conv_dw ("w") of two contiguous arrays; None: not by cuDNN.
+    """conv ("y"), conv_dx ("x") or conv_dw ("w") of two contiguous arrays; None without a plan.
 
     how     Windows: (kernel, stride, padding, dilation); groups follow from the shapes
     """

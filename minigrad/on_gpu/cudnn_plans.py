@@ -1,7 +1,7 @@
 """Plans of cuDNN, through the Python front end that NVIDIA publishes (package `cudnn`).
 
-A plan says how a graph of operations on arrays of given shapes, strides and dtype is computed.
-Making it takes milliseconds, so plans are kept.
+A plan is cuDNN's choice of kernels for a graph of operations on arrays of given shapes, strides and
+dtype. Building one is slow, so plans are cached.
 """
 
 import importlib
@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.caches import Cache
 from ..backends.dtypes import bfloat16
 
-WORKSPACE = 1 << 30  # bytes a plan may ask for
+WORKSPACE = 1 << 30  # bytes, the most that a plan may need
 
 plans = Cache("cuDNN plans", max_entries=512)
 
@@ -26,18 +26,18 @@ class Unsupported(Exception):
 
 
 def front_end() -> Any:
-    """The package, imported when a GPU first needs it."""
+    """The package, imported at its first use on a GPU."""
     return importlib.import_module("cudnn")
 
 
 @cache
 def installed() -> bool:
-    """Whether the front end is there and finds cuDNN."""
+    """Whether the front end is installed and finds cuDNN."""
     if importlib.util.find_spec("cudnn") is None:
         return False
     try:
         return front_end().backend_version() > 0
-    except Exception:  # a broken installation: there are products instead
+    except Exception:  # a broken installation: products take its place
         return False
 
 
@@ -45,7 +45,7 @@ _local = threading.local()  # cuDNN's handles belong to a thread
 
 
 def _handle(cupy: Any) -> Any:
-    """This thread's handle on the current device, put to the current stream."""
+    """This thread's handle on the current device, set to the current stream."""
     device, stream = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
     known = _local.__dict__.get(device)
     if known is None:
@@ -57,7 +57,7 @@ def _handle(cupy: Any) -> Any:
 
 
 def kind(dtype: Any) -> Any:
-    """The dtype as cuDNN names it."""
+    """cuDNN's name of the dtype."""
     kinds = front_end().data_type
     names = {"float32": kinds.FLOAT, "float64": kinds.DOUBLE, "float16": kinds.HALF}
     if dtype == bfloat16:
@@ -66,7 +66,7 @@ def kind(dtype: Any) -> Any:
 
 
 def contiguous_strides(shape: tuple) -> list[int]:
-    """In elements, as cuDNN counts them."""
+    """The strides of a contiguous array, in elements, as cuDNN expects them."""
     strides = [1] * len(shape)
     for i in reversed(range(len(shape) - 1)):
         strides[i] = strides[i + 1] * shape[i + 1]
@@ -74,7 +74,7 @@ def contiguous_strides(shape: tuple) -> list[int]:
 
 
 def new_graph(cupy: Any, dtype: Any) -> Any:
-    """An empty graph for arrays of this dtype, computed in float32 at least."""
+    """An empty graph for arrays of this dtype, computed in at least float32."""
     computed = kind(np.float64 if dtype == np.float64 else np.float32)
     return front_end().pygraph(
         io_data_type=kind(dtype), intermediate_data_type=computed, compute_data_type=computed,
@@ -83,17 +83,17 @@ def new_graph(cupy: Any, dtype: Any) -> Any:
 
 
 def described(graph: Any, name: str, shape: tuple, dtype: Any, strides: Any = None) -> Any:
-    """The graph's tensor for an array; contiguous, if strides (in elements) are left out."""
+    """The graph's tensor for an array; contiguous, if strides (in elements) are None."""
     strides = contiguous_strides(shape) if strides is None else list(strides)
     return graph.tensor(name=name, dim=list(shape), stride=strides, data_type=kind(dtype))
 
 
 class Plan:
-    """A graph that is ready to be run: called with arrays for its inputs, it returns its results.
+    """A graph that is ready to run: called with arrays for its inputs, it returns its results.
 
     inputs   its tensors, in the order of the arrays
     results  (tensor, shape, dtype) of each; they are contiguous
-    refused  numerical notes of algorithms that must not be taken
+    refused  numerical notes of algorithms that cuDNN must not choose
     """
 
     def __init__(self, graph: Any, inputs: list, results: list, refused: list):
@@ -113,7 +113,7 @@ class Plan:
         except Exception as error:
             raise Unsupported(str(error)) from error
         self.run = runner(graph)
-        # The front end would ask each tensor for its number, at every call.
+        # Numbers instead of tensors: the front end would ask each tensor for its own at every call.
         self.numbers = [x.get_uid() for x in (*inputs, *[y for y, _, _ in results])]
         self.workspace = graph.get_workspace_size()
 
@@ -126,15 +126,15 @@ class Plan:
 
 
 def runner(graph: Any) -> Callable:
-    """run(pointers, memory, handle) of a graph that is built.
+    """run(pointers, memory, handle) of a built graph.
 
-    That is graph.execute. The front end 1.32 describes the tensor of each pointer anew there, which
-    takes the host longer than the launch. Its last step is to run the graph that it has given to
-    cuDNN; where that is at hand, it is run at once.
+    It stands for graph.execute. There the front end 1.32 describes the tensor of each pointer
+    again, which takes the host longer than the launch. Its last step runs the graph that it has
+    lowered for cuDNN; where that graph is accessible, `run` calls it directly.
     """
     lowered, plans = getattr(graph, "_lowered_graph", None), getattr(graph, "_plans", None)
     run = getattr(lowered, "_execute_plan_at_index", None)
-    of_cudnn = getattr(graph, "selected_engine", None) is None  # others are written in Python
+    of_cudnn = getattr(graph, "selected_engine", None) is None  # other engines are in Python
     number = getattr(plans[graph._plan_index], "cpp_index", None) if plans and of_cudnn else None
     if run is None or number is None:
         return lambda pointers, memory, handle: graph.execute(pointers, memory, handle=handle)
@@ -146,7 +146,7 @@ def runner(graph: Any) -> Callable:
 
 
 def kept(cupy: Any, key: tuple, make: Callable[[], Plan]) -> Plan | None:
-    """The plan of this key for the current device and thread; None where cuDNN has none."""
+    """The cached plan of this key for the current device and thread; None where cuDNN has none."""
     key = (*key, cupy.cuda.runtime.getDevice(), threading.get_ident())
     plan = plans.get(key)
     if plan is None:

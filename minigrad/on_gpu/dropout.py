@@ -1,8 +1,8 @@
 """Dropout as one kernel each way: each thread draws for the elements that it reads.
 
-The numbers are those that the generator's `random` would give: element e of the draws is word e % 4
-of the counter first + ⌊e / 4⌋, and as many counters are used up. So masks, states that were kept
-and checkpoints that replay a forward do not depend on whether this kernel ran.
+The kernel draws the same numbers as the generator's `random`: draw e is word e % 4 of the counter
+first + ⌊e / 4⌋. It uses up as many counters, too. So masks, saved states and checkpoints that
+replay a forward do not depend on whether this kernel ran.
 """
 
 from functools import lru_cache
@@ -25,10 +25,10 @@ _BITS = 24  # of a draw, which is a float32 from [0, 1)
 
 @lru_cache(maxsize=256)
 def source(dtype: Any, index: str, run: int = 1, shared: tuple[bool, ...] = ()) -> str:
-    """y = x·scale where its draw is `least` or more, else 0; mask: which those are.
+    """y = x·scale where its draw is `least` or more, else 0; mask: whether it is.
 
-    shared  for each group of axes, whether its places share a draw; (): every element has its own
-    run     how many neighbours are known to share one
+    shared  for each group of axes, whether its elements share a draw; (): each has its own
+    run     the number of neighbours that are known to share one
     """
     t, c = stored(dtype), computed(dtype)
     size = np.dtype(dtype).itemsize
@@ -88,7 +88,7 @@ _DRAW_EACH = """
 
 
 def _draw_shared(shared: tuple[bool, ...]) -> str:
-    """A draw for every RUN elements; the first place that shares it writes the mask."""
+    """A draw for every RUN elements; the first element that shares it writes the mask."""
     place = []
     for k in reversed(range(1, len(shared))):
         take = "lead = lead && c == 0;" if shared[k] else f"e += c * apart; apart *= n{k};"
@@ -111,14 +111,14 @@ def _draw_shared(shared: tuple[bool, ...]) -> str:
 
 
 def width_of(dtype: Any) -> int:
-    """How many elements a thread takes: 16 bytes, and no fewer than the words of a counter."""
+    """Elements of a thread: 16 bytes, but at least as many as a counter has words."""
     return max(4, 16 // np.dtype(dtype).itemsize)
 
 
 def groups(shape: tuple, shared: tuple) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    """(sizes, whether they share a draw) of the axes, neighbours of one kind taken together.
+    """(sizes, whether they share a draw) of the axes, with neighbours of one kind merged.
 
-    Nothing where no place shares the draw of another.
+    Both are empty where no element shares the draw of another.
     """
     sizes: list[int] = []
     flags: list[bool] = []
@@ -134,7 +134,7 @@ def groups(shape: tuple, shared: tuple) -> tuple[tuple[int, ...], tuple[bool, ..
 
 
 def as_reals(x: Any) -> Any:
-    """A complex array as real ones, its parts along a last axis; a real one as it is."""
+    """A complex array as a real one with its parts along a new last axis; a real one unchanged."""
     if x.dtype.kind != "c":
         return x
     x = x if x.flags.c_contiguous else x.copy(order="C")
@@ -142,7 +142,7 @@ def as_reals(x: Any) -> Any:
 
 
 def least_kept(p: float) -> int:
-    """The least of a draw's 24 bits that is kept: u ≥ p for u = bits / 2²⁴, p in float32."""
+    """The least of a draw's 24 bits that keep an element: bits / 2²⁴ ≥ p, with p in float32."""
     return ceil(float(np.float32(p)) * 2**_BITS)
 
 
@@ -153,13 +153,13 @@ def drop(x: Any, *, p: float, shared: tuple = (), generator: Any = None) -> Any:
         return None
     source_of_numbers = generator or random.generator_on(device_of(x))
     if not isinstance(source_of_numbers, DeviceGenerator):
-        return None  # the host draws
+        return None  # this generator draws on the host
     shared = tuple([k % x.ndim for k in shared])
     mask = xp.empty([1 if k in shared else n for k, n in enumerate(x.shape)], bool)
     counter = source_of_numbers.reserve(mask.size)
     reals = as_reals(x)
     if reals is not x:
-        shared = (*shared, x.ndim)  # both parts of a number share its draw
+        shared = (*shared, x.ndim)  # both parts of a complex number share its draw
     reals = launch.dense(reals)
     y = xp.empty(x.shape, x.dtype)
     if x.size:
@@ -184,7 +184,7 @@ def drop_dx(a: Any, mask: Any, *, p: float) -> Any:
 
 
 def _kept(a: Any, mask: Any, p: float) -> Any:
-    """a·scale where the mask holds, else 0, by one kernel; None where it cannot be one."""
+    """a·scale where the mask is True, else 0, by one kernel; None where one kernel cannot."""
     scale = scale_of(p)
 
     def words(a: Any, mask: Any) -> list:

@@ -1,4 +1,4 @@
-"""Elementwise ops on a GPU: each row of the calculus table as one kernel, and casts."""
+"""Elementwise ops on a GPU, with a kernel for each row of the calculus table, and casts."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,10 +20,10 @@ def install() -> None:
 
 @on_gpu("cast")
 def cast(x: Any, dtype: Any = None) -> Any:
-    """x in another real floating dtype, each thread moving 16 bytes of the wider one.
+    """x in another real floating dtype; each thread moves 16 bytes of the wider one.
 
-    CuPy's own kernel moves one element a thread and takes twice as long. It serves complex numbers
-    and views, whose layout it keeps.
+    CuPy's own kernel is slower, since it moves one element a thread. It serves complex numbers, and
+    views, whose layout it keeps.
     """
     if x.dtype == dtype or "c" in x.dtype.kind + dtype.kind:
         return None
@@ -35,5 +35,5 @@ def cast(x: Any, dtype: Any = None) -> Any:
 
 @cache
 def _to(dtype: Any) -> Callable:
-    """A cast, as a kernel's words."""
+    """A cast, as the expression of a kernel."""
     return lambda x: [x.astype(dtype)]

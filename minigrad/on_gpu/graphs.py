@@ -1,8 +1,8 @@
-"""A program of the tape as a CUDA graph: all its launches handed to the GPU as one.
+"""A program of the tape as a CUDA graph: one launch replaces all its launches.
 
-The calls run twice, so that kernels are compiled, libraries have their workspaces and the
-algorithms of large products are chosen by time. Then they run once while the stream records. Their
-memory comes from a pool of the graph's own, so nothing else is ever put where the graph writes.
+The calls first run twice, so that kernels are compiled, libraries allocate their workspaces, and
+timings choose the algorithms of large products. Then they run once while the stream records. Their
+memory comes from the graph's own pool, so no other array ever uses memory that the graph writes.
 """
 
 import sys
@@ -16,8 +16,8 @@ from ..errors import TapeError
 from ..modes import deterministic
 from ..tape.buffers import as_array, copied
 
-_SMALL = 1 << 18  # bytes of a result that is handed out with others
-_ALIGNED = 512  # as CuPy's own allocations are, so that kernels may load whole vectors
+_SMALL = 1 << 18  # bytes, the most of a result that is packed with others
+_ALIGNED = 512  # bytes, as in CuPy's own allocations: kernels may load whole vectors
 
 
 def capture(program: Any, copy: bool = False) -> Any:
@@ -28,28 +28,29 @@ def capture(program: Any, copy: bool = False) -> Any:
         step = mg.cuda.capture(tape.compile(loss, [x, target], wrt=parameters))
         value, gradients = step(x2, target2)
 
-    copy    results stay what they are; else the next call overwrites them
-    A TapeError says what cannot be captured: random draws, results that the host must see, and
-    those of cuBLAS's functions that CuPy calls itself (on complex numbers, in decompositions, in
-    convolutions where `nvidia-cudnn-frontend` is not installed).
+    copy    results keep their numbers; without it the next call overwrites them
+
+    Raises TapeError where a call cannot be captured. Such calls draw random numbers, need a result
+    on the host, or use cuBLAS functions that CuPy calls itself. CuPy calls them on complex numbers,
+    in decompositions, and in convolutions where `nvidia-cudnn-frontend` is not installed.
     """
     capture_calls(program._runner, copy)
     return program
 
 
 def capture_calls(runner: Any, copy: bool, written: list | None = None) -> None:
-    """capture, for the calls of a program. written: arrays that the calls write besides."""
+    """`capture` for the calls of a program. written: other arrays that the calls write."""
     if any(step.draws for step in runner.steps):
         raise TapeError("capture: the program draws random numbers; a graph would repeat them")
     runner.calls = [_Graph(require_gpu("mg.cuda.capture"), runner, copy, written or [])]
 
 
 class _Graph:
-    """The calls of a runner as one graph: called, it launches it and puts the results into cells.
+    """The calls of a runner as one graph: a call launches it and puts the results into the cells.
 
-    A graph writes to the same memory at each launch. Its results are handed out as they are, and
-    are somebody else's while anything refers to them. Where that is so at the next launch, the
-    calls are captured once more, in other memory, and from then on the results are copied.
+    A graph writes to the same memory at each launch. With `copy` its results are at first handed
+    out without a copy. If the program still refers to one of them at the next launch, the calls are
+    captured again in other memory. From then on the results are copied.
     """
 
     def __init__(self, cupy: Any, runner: Any, copy: bool, written: list):
@@ -109,25 +110,25 @@ class _Graph:
         self.packed.hand_out(cells)
 
     def held(self) -> bool:
-        """Whether somebody has a result of the last launch."""
+        """Whether the program still refers to a result of the last launch."""
         return [_references(x) for x in self.results.values()] != self.ours
 
 
 def _references(x: Any) -> tuple[int, int, int]:
-    """How many refer to an array, to its pointer (another array) and to its memory (a view)."""
+    """Reference counts of an array, of its pointer (another array) and of its memory (a view)."""
     return sys.getrefcount(x), sys.getrefcount(x.data), sys.getrefcount(x.data.mem)
 
 
 class _Packed:
     """Small results in one buffer of the graph: one copy hands out all of them.
 
-    A copy of an array of a few thousand numbers takes the host longer than the GPU, and a step has
-    a gradient for each parameter.
+    To copy a small array takes the host longer than the GPU, and a step has a gradient for each
+    parameter.
     """
 
     def __init__(self, cupy: Any, arrays: dict[int, Any]):
         self.cupy = cupy
-        self.slots: dict[int, tuple] = {}  # of each result (offset, shape, dtype, strides)
+        self.slots: dict[int, tuple] = {}  # result -> (offset, shape, dtype, strides)
         used, here = 0, cupy.cuda.Device()
         for end, x in arrays.items():
             if x.nbytes <= _SMALL and x.device == here and is_contiguous(x):
@@ -145,7 +146,7 @@ class _Packed:
             self._seen(self.buffer, slot)[...] = cells[end]
 
     def hand_out(self, cells: list) -> None:
-        """Put the results into their cells, in memory of their own."""
+        """Put the results into their cells, as views of one fresh copy of the buffer."""
         if self.slots:
             whole = self.buffer.copy()
             for end, slot in self.slots.items():
@@ -158,8 +159,8 @@ def _run(calls: list) -> None:
 
 
 def _abandon(stream: Any) -> None:
-    """End a capture that has failed, so that the stream can be used again."""
+    """End a failed capture, so that the stream can be used again."""
     try:
         stream.end_capture()
-    except Exception:  # it says again what went wrong
+    except Exception:  # it repeats the error of the capture
         pass

@@ -1,4 +1,4 @@
-"""Query, key and value split into heads and joined again on a GPU: one kernel that copies."""
+"""Query, key and value split into heads and joined again on a GPU, by one copying kernel."""
 
 from functools import cache
 from typing import Any
@@ -15,9 +15,10 @@ _WORDS = {16: "uint4", 8: "uint2", 4: "unsigned int", 2: "unsigned short", 1: "u
 
 @cache
 def _source(size: int, time: int, is_split: bool) -> str:
-    """The kernel for words of `size` bytes, d of them a head; a thread moves one.
+    """The kernel for words of `size` bytes, d of them for each row of a head; a thread moves one.
 
-    split: x (L, N, 3, heads, d), with time=1 (N, L, …), to q, k, v (N, heads, L, d); else back.
+    is_split: from x (L, N, 3, heads, d), with time=1 (N, L, …), to q, k, v (N, heads, L, d); else
+    from these to x.
     """
     at = "n * length + l" if time else "l * batch + n"
     word, to = _WORDS[size], "heads[place] = x[i];" if is_split else "x[i] = heads[place];"
@@ -38,7 +39,7 @@ extern "C" __global__ void fused({kinds[0]}* q, {kinds[0]}* k, {kinds[0]}* v, {k
 
 
 def _move(q: Any, k: Any, v: Any, x: Any, time: int, is_split: bool) -> None:
-    """x from (q, k, v), or the other way; all contiguous, from multiples of a word's bytes."""
+    """Copy (q, k, v) to x, or x to them; all are contiguous and aligned to a word's bytes."""
     batch, heads, length, d = q.shape
     row = d * q.dtype.itemsize
     size = next(n for n in _WORDS if row % n == 0)
@@ -52,7 +53,7 @@ def _move(q: Any, k: Any, v: Any, x: Any, time: int, is_split: bool) -> None:
 
 @on_gpu("split_heads")
 def split_heads(x: Any, *, heads: int, time: int = 0) -> Any:
-    """The three in memory one after the other: a copy here, and none at each product with them."""
+    """q, k and v, contiguous in one allocation: this copy saves one at each product with them."""
     shape = parts_of(x, heads, time).shape
     if not available(x):
         return None

@@ -1,4 +1,4 @@
-"""Giving the ops their forwards for a GPU, once."""
+"""Installs the ops' forwards for a GPU, once."""
 
 import importlib
 from collections.abc import Callable
@@ -12,9 +12,9 @@ forwards: dict[str, Callable] = {}
 
 
 def on_gpu(name: str) -> Callable:
-    """Decorator: the forward of an op for a GPU; None as a result means: the op's own, please.
+    """Decorator: the forward of an op for a GPU; where it returns None, the op's own forward runs.
 
-    The function gets the op's own arguments, static ones by name.
+    The function gets the op's own arguments, static ones as keywords.
     """
 
     def add(fn: Callable) -> Callable:
@@ -25,7 +25,7 @@ def on_gpu(name: str) -> Callable:
 
 
 def install() -> None:
-    """Give the ops their kernels."""
+    """Add the kernels to the ops, at the first call only."""
     if _installed:
         return
     _installed.add("cuda")

@@ -1,4 +1,4 @@
-"""Cross entropy on class indices, along the last axis: a row of logits is read once each way."""
+"""Cross entropy on class indices, along the last axis: each kernel reads a row of logits once."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..ops.softmax import NEARLY_ALL
 from .install import on_gpu
 from .rows import less_the_largest, sum_
 
-_MOST = 1 << 16  # targets that one block adds up
+_MOST = 1 << 16  # targets that one block of threads adds up
 
 
 @on_gpu("class_targets")
@@ -49,7 +49,7 @@ def class_targets(
 def loss_words(x: Any, index: Any, scale: Any) -> list:
     """(scale · (log Σ e^x − x at index), log Σ e^x) of each row.
 
-    The first is 0 for a row of scale 0 and NaN for one of index −1.
+    The loss is 0 for a row of scale 0, and NaN for one of index −1.
     """
     x = x.astype(scale.dtype)
     top = x.max(axis=-1, keepdims=True)
@@ -78,7 +78,7 @@ def cross_entropy_index(x: Any, index: Any, scale: Any, *, total: bool = True) -
 
 
 def dx_words(x: Any, a: Any, lse: Any, index: Any) -> list:
-    """a (softmax x − onehot index), 0 in a row where a is 0."""
+    """a (softmax x − onehot index); 0 in a row where a is 0."""
     x, dtype = x.astype(lse.dtype), x.dtype
     endless, infinite = lse == np.inf, (x == np.inf).astype(lse.dtype)
     several = np.where(endless, infinite.sum(axis=-1, keepdims=True), 1)

@@ -1,8 +1,8 @@
 """Normalisation on a GPU: `standardize` and its derivatives in one or two passes over x.
 
-Where the axes of the means are the last ones (layer, rms, group and instance norm) a kernel takes
-a row at a time: x is read once, for the mean, the variance and the result. Where the batch is
-among them (batch norm) one kernel adds up for each example and channel, a second over the batch.
+Where the means are over the last axes (layer, rms, group and instance norm), a kernel takes a row
+at a time. It reads x once for the mean, the variance and the result. Where they include the batch
+(batch norm), one kernel sums each example's channels, and a second one sums over the batch.
 """
 
 from functools import cache
@@ -27,15 +27,15 @@ def _mean(x: Any) -> Any:
 
 
 def _factors(dtype: Any, eps: float) -> list[float]:
-    """Powers of two, by which numbers are multiplied whose squares leave those of the dtype: down,
-    and where eps is no normal number of it, up."""
+    """Powers of two: the first scales down numbers whose squares overflow the dtype. Where eps is
+    below its normal numbers, the second scales up numbers whose squares underflow."""
     far = int(np.finfo(dtype).maxexp) * 5 // 8
     return [2.0**-far, 2.0**far] if eps < np.finfo(dtype).tiny else [2.0**-far]
 
 
 def _rstd(variances: list, factors: list[float], eps: float, tiny: float) -> Any:
-    """1/√(var + eps), from var and from that of the numbers times each of the factors, the first of
-    which serves where var is infinite, the second where it is below the normal numbers."""
+    """1/√(var + eps), from var and from the variances of the numbers times each factor. The first
+    factor serves where var is infinite, the second where it is below the normal numbers."""
     rstd = 1 / np.sqrt(variances[0] + eps)
     if len(factors) > 1:
         rstd = np.where(variances[0] < tiny, factors[1] / np.sqrt(variances[2]), rstd)
@@ -44,7 +44,7 @@ def _rstd(variances: list, factors: list[float], eps: float, tiny: float) -> Any
 
 @cache
 def words(eps: float, centre: bool, weighted: bool, biased: bool, wide: Any, far: bool) -> Any:
-    """(y, mean, rstd) of rows; `far`: also of rows whose squares are beyond the numbers."""
+    """(y, mean, rstd) of rows; `far`: also of rows whose squares overflow or underflow."""
     factors, tiny = _factors(wide, eps), float(np.finfo(wide).tiny)
 
     def forward(x: Any, *affine: Any) -> list:
@@ -90,7 +90,7 @@ def _rows_of(x: Any, axis: tuple) -> tuple | None:
 
 
 def _along(w: Any, x: Any, axis: tuple) -> Any:
-    """A weight as an array that broadcasts against rows; None where it does neither way."""
+    """A weight as an array that broadcasts against rows; None for None, False where it cannot."""
     if w is None:
         return None
     shape = (*(1,) * (x.ndim - w.ndim), *w.shape)
@@ -102,7 +102,7 @@ def _along(w: Any, x: Any, axis: tuple) -> Any:
 
 
 def over_channels(x: Any, axis: tuple) -> bool:
-    """Whether the means are those of channels: over batch and space."""
+    """Whether the means are over batch and space, one for each channel."""
     return axis == (0, *range(2, x.ndim)) and bool(x.size)
 
 
@@ -133,18 +133,18 @@ def standardize(
         return None
     y, mean, rstd = ys
     if is_lost(rstd, eps):
-        return None  # on the host, where to look costs little
+        return None  # arrays of the host only: the op's own forward handles such rows
     mean = rstd * 0 if mean is None else mean
     y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
         if var is None:
-            var = np.maximum(1 / (rstd * rstd) - eps, 0)  # of equal values not −ε eps
+            var = np.maximum(1 / (rstd * rstd) - eps, 0)  # no −ε eps for equal values
         move_running(running, mean, shaped(var, kept), x)
     return y, mean, rstd
 
 
 def _broadcasts(x: Any, *others: Any) -> bool:
-    """Whether the shapes fit; the op's own forward says what does not."""
+    """Whether the shapes match; the op's own forward raises the error if not."""
     return all(
         w is None
         or w.ndim <= x.ndim
@@ -158,7 +158,7 @@ def _by_rows(
 ) -> Any:
     own = [_along(w, x, axis) for w in (weight, bias)]
     given = [w for w in own if w is not None]
-    apart = any(w is False for w in own)  # group norm's weights: neither a row's nor of a place
+    apart = any(w is False for w in own)  # group norm's: neither by row nor by element
     given = [] if apart else given
     flags = (weight is not None and not apart, bias is not None and not apart)
     far = array_module(x) is not np
@@ -294,7 +294,7 @@ def gradient_sums(a: Any, x: Any, mean: Any, rstd: Any, centre: bool) -> list | 
 def dx_from_sums(
     a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool, sums: list
 ) -> Any:
-    """The gradient in x, from those sums: u − mean u − x̂ mean(u x̂) with u = a, times r weight."""
+    """The gradient in x from those sums: (u − mean u − x̂ mean(u x̂)) r weight, with u = a."""
     wide, dtype = np.dtype(accumulator(x.dtype) or x.dtype), x.dtype
     c = x.shape[1]
     count = x.size // c
@@ -336,7 +336,7 @@ def standardize_dw(
         [1 if k in axis else n for k, n in enumerate(x.shape)]
     ):
         ys = _channel_sums(("dw", centre), product, [a, x, mean, rstd], x, wide)
-    elif rows_shape is not None:  # group norm: its weights are neither of rows nor of places
+    elif rows_shape is not None:  # group norm: its weights are neither by row nor by element
         line = (*rows_shape[:-1], 1)
         arrays = [a.reshape(rows_shape), x.reshape(rows_shape), mean.reshape(line)]
         key = ("dw of groups", centre, wide)

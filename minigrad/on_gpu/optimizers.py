@@ -10,7 +10,7 @@ from ..optim import packs
 
 
 def step(update: Callable, jobs: list) -> list:
-    """The updates (x, g, state) by kernels; those are returned that cannot be run so.
+    """Run the updates (x, g, state) by kernels; returns those that kernels cannot run.
 
     Parameters of the same dtypes, with the same numbers in their states, share a kernel.
     """
@@ -25,7 +25,7 @@ def step(update: Callable, jobs: list) -> list:
             continue
         arrays = [x, g if is_contiguous(g) else g.copy(order="C"), *[state[n] for n in names]]
         places, n = [a.data.ptr for a in arrays], x.size
-        # what is contiguous and has as many elements has them at the same places
+        # contiguous arrays of one size have matching elements at the same offsets
         if any(p & 15 or a.size != n or not is_contiguous(a) for p, a in zip(places, arrays)):
             left.append(job)
             continue
@@ -46,7 +46,7 @@ def step(update: Callable, jobs: list) -> list:
 
 
 class _Alike:
-    """Calls of one program: where their arrays begin, and how many elements they have."""
+    """Calls of one program: the addresses of their arrays, and the number of elements."""
 
     def __init__(self, xp: Any, device: Any, program: Any):
         self.xp, self.device, self.program = xp, device, program

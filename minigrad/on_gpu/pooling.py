@@ -1,12 +1,12 @@
 """The maximum and the mean of windows, and their gradients.
 
-Large tiles are left to the reductions of fast/pool/, windows of up to 64 places to pooling_rows.py.
-What stands here is for other large ones: a thread an element, kernel and stride … constants, the
-image's sizes arguments. A gradient goes from the image's side: each place asks the windows that
-cover it, so nothing is added by atomics and results repeat bit for bit.
+The reductions of fast/pool/ take large tiles, pooling_rows.py takes windows of up to 64 pixels.
+The kernels here take the other windows, with a thread for each element. Kernel, stride, padding and
+dilation are constants, the image's sizes are arguments. A gradient's thread gathers for one pixel
+from the windows that cover it: nothing is added by atomics, and results repeat bit for bit.
 
-max_pool notes where each maximum is (the residual `hits`: a bit a place), so that its gradient
-reads one or two bytes a window in place of the image and the maxima.
+max_pool records where each maximum is (the residual `hits`: a bit for each pixel of the window). So
+its gradient reads one to four bytes a window instead of the image and the maxima.
 """
 
 from functools import lru_cache
@@ -27,7 +27,7 @@ from .install import on_gpu
 
 
 def _coordinates(name: str, axes: int, sizes: str) -> str:
-    """`name`0 … of element i in an image of sizes `sizes`0 …, and `image`, which image it is in."""
+    """C text: the coordinates `name`0 … of element i in images of `sizes`0 …, and its `image`."""
     lines = ["Index rest = i;"]
     for k in reversed(range(axes)):
         lines.append(f"const int {name}{k} = rest % {sizes}{k}; rest /= {sizes}{k};")
@@ -35,7 +35,7 @@ def _coordinates(name: str, axes: int, sizes: str) -> str:
 
 
 def _place(name: str, axes: int, sizes: str) -> str:
-    """Where the coordinates `name`0 … of the same image lie in memory."""
+    """C text: the offset in memory of the coordinates `name`0 … of the same image."""
     place = "image"
     for k in range(axes):
         place = f"({place} * {sizes}{k} + {name}{k})"
@@ -43,7 +43,7 @@ def _place(name: str, axes: int, sizes: str) -> str:
 
 
 def _over_window(how: Windows, words: str) -> str:
-    """A loop over the places p0 … of the window at o0 … that lie in the image."""
+    """A loop over the pixels p0 … of the window at o0 … that are inside the image."""
     loops = []
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
         loops.append(
@@ -55,7 +55,7 @@ def _over_window(how: Windows, words: str) -> str:
 
 
 def _over_windows(how: Windows, words: str) -> str:
-    """A loop over the windows o0 … that cover the place at0 …, from the last one on."""
+    """A loop over the windows o0 … that cover the pixel at0 …, the last window first."""
     loops = []
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
         span = dilation * (kernel - 1) + 1
@@ -97,7 +97,7 @@ extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y,
 
 @lru_cache(maxsize=128)
 def gradient_source(how: Windows, dtype: Any, index: str = "long long") -> str:
-    """Each place's equal shares of the windows whose maximum it is; NaNs are that of theirs."""
+    """Each pixel's equal share of the windows with it as maximum; a NaN is always a maximum."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
     ties = _over_window(how, (
         f"const {c} v = ({c})x[{_place('p', axes, 'size')}]; ties += v == top || v != v;"
@@ -145,7 +145,7 @@ extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y,
 
 @lru_cache(maxsize=128)
 def sum_gradient_by_elements(how: Windows, dtype: Any, index: str, divisor: Any = 1) -> str:
-    """Each place's sum of a / divisor over the windows that cover it."""
+    """Each pixel's sum of a / divisor over the windows that cover it."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
     value = f"({c})a[{_place('o', axes, 'out')}]"
     sizes = [f"size{k}" for k in range(axes)]
@@ -168,7 +168,7 @@ extern "C" __global__ void fused(const {t}* __restrict__ a, {t}* __restrict__ gx
 
 
 def _index(*arrays: Any) -> str:
-    """The C type for places in these arrays: 64-bit divisions take several times longer."""
+    """The C type of offsets in these arrays: 64-bit divisions are much slower."""
     return "unsigned int" if all(x.size < 1 << 31 for x in arrays) else "long long"
 
 
@@ -178,13 +178,13 @@ def _launch(source: str, threads: int, *arguments: Any) -> None:
 
 
 def _by_elements(source: str, arrays: list, y: Any, size: tuple, out: tuple) -> Any:
-    """A thread an element of y; the sizes are arguments."""
+    """One thread for each element of y; the sizes are arguments."""
     _launch(source, y.size, *arrays, y, y.size, *map(np.int32, (*size, *out)))
     return y
 
 
 def _by_rows(source: str, height: int, width: int, arrays: list, *ys: Any) -> None:
-    """A thread `height` rows of `width` neighbours of the results."""
+    """One thread for each `height` rows of `width` neighbours of the results."""
     threads = rows.threads_for(ys[0].shape, height, width)
     _launch(source, threads, *arrays, *ys, threads)
 
@@ -273,12 +273,12 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
 
 
 def _means(how: Windows, size: tuple, divisor: Any) -> bool:
-    """Whether these are means of large tiles."""
+    """Whether the op computes means of large tiles."""
     return divisor == prod(how.kernel) and are_large_tiles(how, size)
 
 
 def _divides(how: Windows, divisor: Any) -> bool:
-    """Whether the divisor can be written into a kernel."""
+    """Whether a kernel can have the divisor as a constant."""
     if type(divisor) is tuple:
         return all(dilation == 1 for dilation in how.dilation)
     return isfinite(divisor)

@@ -1,11 +1,11 @@
-"""Pooling kernels whose windows and image sizes are constants, several places of a row a thread.
+"""Pooling kernels with constant windows and image sizes: a thread takes several pixels of a row.
 
-A thread reads the rows under its windows in loads of up to 16 bytes, and what neighbouring windows
-share once. All loops are unrolled, so which place belongs to which window is known when the kernel
-is compiled; a comparison with the border stands only where a window may reach over it.
+A thread reads the rows under its windows in loads of up to 16 bytes, and reads pixels that
+neighbouring windows share once. All loops are unrolled, so the compiler knows the window of each
+pixel. The kernel compares with the border only where a window may reach over it.
 
-A forward's thread makes `width` neighbouring results; a gradient's makes `width` neighbouring
-places of the image, a multiple of the stride, from all windows that cover them. Nothing is added by
+A forward's thread computes `width` neighbouring results. A gradient's thread computes `width`
+neighbouring pixels, a multiple of the stride, from all windows that cover them. Nothing is added by
 atomics, so results repeat bit for bit.
 """
 
@@ -20,34 +20,34 @@ from ..expressions.cuda import computed, stored
 from ..ops.windows import Windows
 from .row_text import kernel_text, place_of
 
-_MOST_PLACES = 64  # of a window, above which unrolling costs more than it saves
+_MOST_PLACES = 64  # pixels of a window, above which unrolling costs more than it saves
 _MOST_STRIDE = 8
-_HITS = {8: np.uint8, 16: np.uint16, 32: np.uint32}  # by how many bits there are
+_HITS = {8: np.uint8, 16: np.uint16, 32: np.uint32}  # number of bits -> dtype
 
 
 def suits(how: Windows) -> bool:
-    """Whether these kernels are for such windows; those of pooling.py are for all others."""
+    """Whether these kernels take such windows; those of pooling.py take all others."""
     return prod(how.kernel) <= _MOST_PLACES and max(how.stride[-2:]) <= _MOST_STRIDE
 
 
 def hits_dtype(how: Windows) -> Any:
-    """The unsigned integers with a bit for each place of a window; None: a window has too many."""
+    """The unsigned dtype with a bit for each pixel of a window; None if a window has too many."""
     fits = [bits for bits in _HITS if prod(how.kernel) <= bits]
     return np.dtype(_HITS[fits[0]]) if fits and suits(how) else None
 
 
 def results_width(how: Windows, out: tuple, dtype: Any) -> int:
-    """How many neighbouring results a thread makes: two loads' worth of the image."""
+    """The number of neighbouring results of a thread: at most two loads of the image's row."""
     width, bytes_each = 1, how.stride[-1] * np.dtype(dtype).itemsize
     while width < 8 and 2 * width * bytes_each <= 32 and 2 * width * prod(how.kernel) <= 128:
         width *= 2
-    return min(width, 2) if out[-1] % width else width  # stores of part of a row are narrow
+    return min(width, 2) if out[-1] % width else width  # uneven rows store single elements
 
 
 def places_shape(how: Windows, size: tuple, dtype: Any) -> tuple[int, int]:
-    """(rows, columns) of the image's places that a thread makes: whole strides, 16 bytes a row.
+    """(rows, columns) of the pixels that a thread computes: whole strides, 16 bytes of a row.
 
-    A window that covers several of them is read once for all.
+    A thread reads a window that covers several of them once.
     """
     stride = how.stride[-1]
     width = max(1, 16 // np.dtype(dtype).itemsize // stride) * stride
@@ -59,14 +59,14 @@ def places_shape(how: Windows, size: tuple, dtype: Any) -> tuple[int, int]:
 
 
 def threads_for(shape: tuple, height: int, width: int) -> int:
-    """How many threads work on such images when each computes this many rows and columns."""
+    """The number of threads for such images, each of which computes this many rows and columns."""
     rows = prod(shape[:-1]) if height == 1 else prod(shape[:-2]) * -(-shape[-2] // height)
     return rows * -(-shape[-1] // width)
 
 
 @lru_cache(maxsize=256)
 def largest_source(how: Windows, size: tuple, out: tuple, dtype: Any, index: str) -> str:
-    """y = the maximum of each window, a NaN if there is one; hits: where it is, a bit a place."""
+    """y = the maximum of each window, a NaN if there is one; hits: its pixels, one bit each."""
     c, hits = computed(dtype), hits_dtype(how)
     width = results_width(how, out, dtype)
     noted = hits is not None
@@ -89,7 +89,7 @@ def largest_source(how: Windows, size: tuple, out: tuple, dtype: Any, index: str
 def sum_source(
     how: Windows, size: tuple, out: tuple, dtype: Any, index: str, divisor: Any = 1
 ) -> str:
-    """y = the sum of each window / divisor; for padding that counts, / how many places count."""
+    """y = the sum of each window / divisor; if that is padding that counts, / its pixels."""
     c = computed(dtype)
     width = results_width(how, out, dtype)
     takes = [f"result[{w}] += v{j};" for w, _, j, _ in _members(how, size, width, out)]
@@ -104,7 +104,7 @@ def sum_source(
 
 @lru_cache(maxsize=256)
 def largest_gradient_source(how: Windows, size: tuple, out: tuple, dtype: Any, index: str) -> str:
-    """Each place's equal shares of the windows whose maximum it is, which the hits say."""
+    """Each pixel's equal share of the windows with it as maximum, according to the hits."""
     c, hits = computed(dtype), _word(hits_dtype(how))
 
     def window(members: list) -> str:
@@ -122,7 +122,7 @@ def largest_gradient_source(how: Windows, size: tuple, out: tuple, dtype: Any, i
 def sum_gradient_source(
     how: Windows, size: tuple, out: tuple, dtype: Any, index: str, divisor: Any = 1
 ) -> str:
-    """Each place's sum of a / divisor over the windows that cover it."""
+    """Each pixel's sum of a / divisor over the windows that cover it."""
     c = computed(dtype)
 
     def window(members: list) -> str:
@@ -133,7 +133,7 @@ def sum_gradient_source(
 
 
 def divided(value: str, c: str, how: Windows, size: Sequence[Any], divisor: Any) -> str:
-    """value / divisor in C; where padding counts, / the places of window o0 … that count."""
+    """value / divisor in C; if that is padding that counts, / the counted pixels of window o0 …"""
     if type(divisor) is not tuple:
         return value if divisor == 1 else f"{value} / ({c}){float(divisor)!r}"
     counts = []
@@ -163,7 +163,7 @@ void take(C v, bool, unsigned int, C& best, unsigned int&) {
 
 
 def _span(along: tuple) -> int:
-    """How many places a window reaches over."""
+    """The number of pixels from the first to the last one of a window, along an axis."""
     kernel, _, _, dilation = along
     return dilation * (kernel - 1) + 1
 
@@ -173,7 +173,7 @@ def _last(how: Windows) -> tuple:
 
 
 def _members(how: Windows, size: tuple, width: int, out: tuple) -> list[tuple]:
-    """(result, place in its window, column read, C word: is it in the image) along a row."""
+    """(result, index in its window, column read, C test: is it in the image) along a row."""
     kernel, stride, _, dilation = _last(how)
     found = []
     for w in range(width):
@@ -184,7 +184,7 @@ def _members(how: Windows, size: tuple, width: int, out: tuple) -> list[tuple]:
 
 
 def _inside(how: Windows, size: tuple, out: tuple, width: int, j: int, count: int) -> str:
-    """The C word for: columns j … j + count − 1 of those read lie in the image; "": always."""
+    """C test: are the read columns j … j + count − 1 inside the image? "" if always."""
     _, stride, (before, _), _ = _last(how)
     at = j - before
     last = (-(-out[-1] // width) - 1) * width * stride
@@ -197,7 +197,7 @@ def _inside(how: Windows, size: tuple, out: tuple, width: int, j: int, count: in
 def _rows_read(
     how: Windows, size: tuple, out: tuple, dtype: Any, width: int, pad: str, takes: list
 ) -> str:
-    """Loops over the rows under the windows of a thread: each row into v0 …, then `takes`."""
+    """C loops over the rows under the windows of a thread: load a row into v0 …, then `takes`."""
     c, t, axes = computed(dtype), stored(dtype), len(size)
     last = _last(how)
     span, stride, before = (width - 1) * last[1] + _span(last), last[1], last[2][0]
@@ -220,7 +220,7 @@ def _loads(
     how: Windows, size: tuple, out: tuple, dtype: Any, width: int, span: int, before: int,
     pad: str, c: str, t: str,
 ) -> list[str]:  # fmt: skip
-    """v0 … of a row, in loads as wide as alignment allows."""
+    """C text: load v0 … of a row, as wide as alignment allows."""
     load = 16 // np.dtype(dtype).itemsize
     while load > 1 and (size[-1] % load or (width * how.stride[-1]) % load):
         load //= 2
@@ -243,7 +243,7 @@ def _loads(
 
 
 def _offset(how: Windows, axes: int) -> str:
-    """Where in its window k0 … of the first axes begin, counted over all its places."""
+    """The index in the flattened window of k0 … of the first axes, with 0 for the others."""
     words = "0"
     for k, kernel in enumerate(how.kernel[: max(axes, 0)]):
         words = f"({words} * {kernel} + k{k})"
@@ -261,9 +261,9 @@ def _gradient(
     how: Windows, size: tuple, out: tuple, dtype: Any, index: str, arrays: dict[str, str],
     window: Callable[[list], str],
 ) -> str:  # fmt: skip
-    """A thread `height` × `width` places of an image; `window` says what to do with one window.
+    """A kernel whose threads compute `height` × `width` pixels; `window` gives a window's C text.
 
-    Of the windows along an axis that may cover place p, the last is ⌊(p + before) / stride⌋.
+    The last window along an axis that may cover pixel p is ⌊(p + before) / stride⌋.
     """
     (height, width), c = places_shape(how, size, dtype), computed(dtype)
     axes, dims = tuple(how.axes()), len(size)
@@ -293,13 +293,13 @@ def _gradient(
 
 
 def _covering(along: tuple, size: int, out: int, width: int, chunk: str) -> list[tuple]:
-    """Of windows along an axis, those that may cover the places from chunk·width on.
+    """The windows along an axis that may cover the `width` pixels from chunk·width on.
 
-    For each (C word for its number, C test that there is one or "", [(place, its place in the
-    window)]); the places are counted from the chunk's first.
+    For each (C text of its number, C test that it exists or "", [(pixel, its index in the
+    window)]). Pixels count from the chunk's first.
     """
     _, stride, (before, _), dilation = along
-    first = before // stride + 1 - -(-_span(along) // stride)  # beside chunk·width / stride
+    first = before // stride + 1 - -(-_span(along) // stride)  # minus chunk·width / stride
     count = (width - 1 + before) // stride - first + 1
     step, chunks = width // stride, -(-size // width)
     found = []
@@ -321,7 +321,7 @@ def _windows_of_row(
     columns: list[tuple], how: Windows, size: tuple, out: tuple, width: int,
     arrays: dict[str, str], window: Callable[[list], str], rows: list,
 ) -> list[str]:  # fmt: skip
-    """What the windows of a row give to a thread's places; `rows` says which rows they cover."""
+    """C text: add the windows of a row to a thread's pixels; `rows` are the covered rows."""
     last, count = len(size) - 1, len(columns)
     lines = [f"const Index row = {place_of('w', out)};"]
     step = width // how.stride[-1]

@@ -1,4 +1,4 @@
-"""Matrix products on a GPU: cuBLAS without a detour (see backends/cublas.py)."""
+"""Matrix products on a GPU by direct calls of cuBLAS (see backends/cublas.py)."""
 
 from math import prod
 from typing import Any
@@ -27,7 +27,7 @@ report(
 
 
 def available(x: Any) -> bool:
-    """Whether x lies on a real GPU, with cuBLAS; the stand-in of the tests has none."""
+    """Whether x is on a real GPU, with cuBLAS; the stand-in of the tests has none."""
     return hasattr(x, "data") and hasattr(x.data, "mem")
 
 
@@ -72,5 +72,5 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
 
 
 def biased(y: Any, b: Any) -> list:
-    """y + b, as a kernel's words."""
+    """y + b, as the expression of a kernel."""
     return [np.add(y, b)]

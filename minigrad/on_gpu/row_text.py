@@ -1,4 +1,4 @@
-"""The source shared by kernels whose threads compute neighbouring places of an image's rows."""
+"""Source text shared by kernels whose threads compute neighbouring pixels of an image's rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from ..expressions.cuda import HEADERS, PRELUDE
 
 
 def place_of(name: str, size: Sequence[Any], last: str = "0") -> str:
-    """Where the row `name`0 … of this image begins, + last."""
+    """C text: the offset of the row `name`0 … of this image, + last."""
     words = "image"
     for k, n in enumerate(size[:-1]):
         words = f"({words} * {n} + {name}{k})"
@@ -18,12 +18,12 @@ def kernel_text(
     index: str, inputs: dict[str, str], outputs: list[tuple], shape: tuple, width: int,
     body: str, end: str = "", prologue: str = "", height: int = 1,
 ) -> str:  # fmt: skip
-    """A kernel of threads that make `height` × `width` places of images of `shape`.
+    """A kernel whose threads compute `height` × `width` pixels of images of `shape`.
 
-    inputs   names and C types; outputs: (name, C type, C word of result w)
-    body     makes `result`, row after row; image, o0 …, q and r say which chunk of the image it is:
-             row r·height or o…, column q·width
-    end      C words in front of each result's store
+    inputs   names and C types; outputs: (name, C type, C expression of result w)
+    body     computes `result`, row after row, for the chunk of the image that image, o0 …, q and r
+             give. It begins at row r·height or o…, column q·width
+    end      C statements before each result's store
     """
     takes = ", ".join(f"const {t}* __restrict__ {name}" for name, t in inputs.items())
     gives = ", ".join(f"{t}* __restrict__ {name}" for name, t, _ in outputs)
@@ -86,7 +86,7 @@ template <typename T, int N> __device__ __forceinline__ Lanes<T, N> load(const T
 def _stores(
     outputs: list[tuple], shape: tuple, width: int, end: str, row: int, partial: bool
 ) -> str:
-    """Row `row` of a thread's results to memory, side by side where rows divide evenly."""
+    """C text: store row `row` of a thread's results, as vectors where rows divide evenly."""
     length, at = shape[-1], f"to + {row * shape[-1]}"
     outputs = [(n, t, v.replace("[w]", f"[{row * width} + w]")) for n, t, v in outputs]
     if length % width or width & (width - 1):

@@ -1,4 +1,4 @@
-"""Softmax, related ops and sums by rows: expressions that are recorded, one kernel for each."""
+"""Softmax, related ops and sums by rows: each is a recorded expression, and one kernel."""
 
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -17,21 +17,21 @@ _LONGEST = 1 << 16  # elements that one block of threads adds up
 
 
 def _shifted(x: Any) -> tuple:
-    """(x − max x, whether the row is all −∞), as softmax.py has them."""
+    """(x − max x, whether the row is all −∞), as in softmax.py."""
     top = x.max(axis=-1, keepdims=True)
     masked = top == -np.inf
     return less_the_largest(x, np.where(masked, 0, top)), masked
 
 
 def less_the_largest(x: Any, top: Any) -> Any:
-    """x − top; where that is +∞, 0 for what is +∞ and −∞ for all else."""
+    """x − top; where top is +∞, 0 for elements that are +∞ and −∞ for the others."""
     endless = top == np.inf
     limit = np.where(x == np.inf, 0, -np.inf).astype(x.dtype)
     return np.where(endless, limit, x - np.where(endless, 0, top))
 
 
 def softmax(x: Any) -> list:
-    """softmax along the last axis; zeros for a row that is all −∞."""
+    """softmax along the last axis; a row of all −∞ gives zeros."""
     shifted, masked = _shifted(x)
     e = np.exp(shifted)
     return [e / np.where(masked, 1, e.sum(axis=-1, keepdims=True))]
@@ -42,7 +42,7 @@ def softmax_dx(a: Any, p: Any) -> list:
 
 
 def _settled(y: Any, p: Any) -> Any:
-    """y, which adds up to 0, with minus the sum of the others where p is nearly 1 (softmax.py)."""
+    """y, which sums to 0; where p is nearly 1, minus the sum of the others (see softmax.py)."""
     whole = np.abs(np.abs(p).sum(axis=-1, keepdims=True) - 1) < 1e-3
     places = (p > NEARLY_ALL) & whole
     y = np.where(places, 0, y)
@@ -50,7 +50,7 @@ def _settled(y: Any, p: Any) -> Any:
 
 
 def log_softmax(x: Any) -> list:
-    """log softmax along the last axis, −∞ for a row that is all −∞; and which rows are."""
+    """[log softmax along the last axis, −∞ for a row that is all −∞; which rows are]."""
     shifted, masked = _shifted(x)
     top = shifted == 0
     others = np.where(top, 0, np.exp(shifted)).sum(axis=-1, keepdims=True)
@@ -95,8 +95,8 @@ for _name, _words in ROWS.items():
 def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """A sum that keeps neighbouring axes, such as the gradient of a bias, in a fixed order.
 
-    What is behind them is added up by rows, then what is before them by columns. One that keeps
-    none is a row, if it is not too long for one block of threads.
+    The axes after the kept ones are summed by rows, then the axes before them by columns. A sum
+    that keeps no axis is one row, if that is short enough for one block of threads.
     """
     if dtype is not None or not is_floating(x.dtype) or type(axis) not in (int, tuple, type(None)):
         return None
@@ -117,16 +117,16 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
 
 @cache
 def _wide(dtype: Any) -> Any:
-    """The dtype in which sums of this dtype are formed."""
+    """The dtype in which elements of this dtype are summed."""
     return np.dtype(accumulator(dtype) or dtype)
 
 
 @lru_cache(maxsize=1024)
 def _way(shape: tuple, axes: tuple | None, keepdims: bool) -> tuple | None:
-    """(elements before the axes that a sum keeps, those behind, the kept lengths, y's shape).
+    """(elements before the axes that a sum keeps, those after them, the kept lengths, y's shape).
 
-    None where the kept axes are not neighbours, none is left out, or the row is too long; and where
-    an axis does not exist or is given twice, which the op itself then refuses.
+    None where the kept axes are not neighbours, no axis is summed, or the row is too long. None
+    also where an axis does not exist or is repeated: the op then raises the error.
     """
     n = len(shape)
     axes = tuple(range(n)) if axes is None else axes
@@ -161,9 +161,9 @@ def _row_sum(dtype: Any, wide: Any) -> Callable:
 def columns_sum(
     key: Any, fn: Callable, xs: list, rows: int, shape: tuple, dtype: Any = None
 ) -> list | None:
-    """Σ over the rows of fn(…), each in float32 at least, then in `dtype` (None: that of xs[0]).
+    """Σ over the rows of fn(…), computed in at least float32, cast to `dtype` (None: xs[0]'s).
 
-    The arrays are seen as (rows, columns); what is smaller must be so already.
+    The arrays are reshaped to (rows, columns); smaller ones must already broadcast to that.
     """
     columns, dtype = prod(shape), dtype or xs[0].dtype
     if not rows or not columns:
