@@ -8,11 +8,11 @@ from ..engine import events, modes, versions
 from ..engine.graph import TensorBase
 from .awaited import Awaited, Spec, spec_of
 
-_PLAIN = {int, str, bool, type(None)}  # of one type, equal ones are the same
+_PLAIN = {int, str, bool, type(None)}  # types whose equal values are interchangeable
 
 
 class Constant:
-    """An argument that is neither tensor nor array; equal ones have one type and one value."""
+    """An argument that is neither tensor nor array; compared by type and value."""
 
     __slots__ = ("value",)
 
@@ -21,10 +21,12 @@ class Constant:
 
 
 class Outside:
-    """A tensor or array that a segment took from outside, by the order of first use.
+    """A tensor or array that a segment took from outside, numbered by first use.
 
-    varying   whether each call may bring another one of the same form: its array is an input of the
-              program. Of the others the object must be the same one; a program reads its memory.
+    varying   whether each call may bring another object of the same form: its array is then an
+              input of the program. Otherwise each call must bring the same object, and the program
+              reads its memory.
+    shares    the number of an earlier Outside with the same array, or None
     """
 
     __slots__ = (
@@ -53,13 +55,13 @@ class Outside:
         )
 
     def is_of_its_kind(self, x: Any) -> bool:
-        """Whether x is a tensor or an array, as this one is, and needs a gradient if it does."""
+        """Whether x is a tensor or an array, like this one, and agrees in requiring a gradient."""
         if isinstance(x, TensorBase):
             return self.is_tensor and (x.node is not None) is self.needs
         return not self.is_tensor and is_array(x)
 
     def is_same(self, known: Any, x: Any) -> bool:
-        """Whether x, a constant, is as good as the one known: a tensor of the same array."""
+        """Whether x is interchangeable with the constant `known`: it has the same array."""
         if isinstance(x, TensorBase) is not self.is_tensor or needs(x):
             return False
         return array_of(x) is array_of(known)
@@ -71,12 +73,12 @@ class Call:
     args        for each argument the number i of a value, ~k for Outside k, or a Constant
     outputs     the Specs of its results; those of a backward are the leaves' gradients
     several     whether it returned a tuple
-    only        the Spec of its result, where it has one, draws nothing and writes nothing
-    recording   whether ops were recorded
+    only        the Spec of its single result, if it draws nothing and writes nothing; else None
+    recording   whether the mode recorded ops for a backward
     leaves      of a backward: for each output (k of the leaf's Outside, whether it had a gradient)
     draws       whether it draws from the library's generator
-    writes      whether it wrote into arrays among its parameters, as running statistics are
-    returns     whether the function returned after it, and its backward was still to come
+    writes      whether it wrote into arrays among its parameters, such as running statistics
+    returns     whether the function returned after it, before the backward of its results
     """
 
     __slots__ = (
@@ -94,11 +96,11 @@ class Call:
         self.draws = "generator" in getattr(op, "defaults", ())
 
 
-END: Call = Call(None, (), {}, True)  # behind the last call of a program: no op is this one
+END: Call = Call(None, (), {}, True)  # after the last call of a program: no op is equal to it
 
 
 def array_of(x: Any) -> Any:
-    """The array of a tensor; an array is its own."""
+    """The array of a tensor; an array itself."""
     return x._data if isinstance(x, TensorBase) else x
 
 
@@ -113,9 +115,9 @@ def is_array(x: Any) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two static values are the same: type and value, NaN as itself, arrays by elements."""
+    """Whether two static values have one type and value: NaN is NaN, arrays compare by bytes."""
     if a is b:
-        return not isinstance(a, TensorBase)  # its numbers may have changed
+        return not isinstance(a, TensorBase)  # a tensor's numbers may have changed
     kind = type(a)
     if kind is not type(b):
         return False
@@ -157,7 +159,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def kept(value: Any) -> Any:
-    """A static value as a recording keeps it: arrays copied, since their owner may change them."""
+    """A copy of a static value for a recording: the program may write to its arrays and lists."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if type(value) in (tuple, list):
@@ -177,7 +179,7 @@ def has_tensor(value: Any) -> bool:
 
 
 def mode_in_the_way(here: dict) -> str:
-    """Why ops cannot be awaited in these modes of a thread; "" where they can."""
+    """Why ops cannot be awaited in these modes of a thread; "" if they can."""
     if here["level"]:
         return "it runs inside a transform of mg.func"
     if here["tapes"] or here["saving"] or here["anomaly"] is not None:
@@ -192,9 +194,9 @@ def mode_in_the_way(here: dict) -> str:
 
 
 def unfit(op: Any, args: tuple, params: dict, gradients: set[int]) -> str:
-    """Why a call cannot be recorded; "" where it can.
+    """Why a call cannot be recorded; "" if it can.
 
-    gradients   the numbers of the values that a backward of this segment makes
+    gradients   the numbers of the values that a backward of this segment computes
     """
     if modes.state.autocast is not None:
         return f"{op.__name__} runs under autocast"

@@ -1,4 +1,4 @@
-"""mg.compile: the decorator, and what it keeps from call to call."""
+"""mg.compile: the decorator, and the programs that it keeps from call to call."""
 
 import functools
 import os
@@ -20,11 +20,11 @@ from .calls import mode_in_the_way
 from .program import Program
 from .run import Run
 
-MOST = 8  # programs of one segment; a function that needs more runs as it stands
+MOST = 8  # programs of one segment; a segment that needs more runs op by op
 
 
 def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
-    """fn, whose arithmetic is recorded once and then replayed: the same numbers, sooner.
+    """fn with its arithmetic recorded once and then replayed: the same numbers, in less time.
 
         @mg.compile
         def step(x, target):
@@ -34,22 +34,22 @@ def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
             optimizer.step()
             return loss
 
-    At each call the Python of fn runs. Its ops are awaited: each is compared with the recorded one.
+    The Python of fn runs at each call. Its ops are awaited: each is compared with the recorded one.
     As soon as a number is needed (an optimizer reads a gradient), one program computes all of them.
-    On the host that is a flat list of NumPy's calls in buffers planned once, on a GPU a CUDA graph.
+    On the host that is a flat list of NumPy calls in buffers planned once, on a GPU a CUDA graph.
     Branches, counters, prints and random draws are those of fn. Another shape, dtype, branch or
-    constant is recorded as another program, eight at most for each form of the arguments. Each new
-    program is run once and compared: its bits are those of fn without mg.compile. On a GPU, and
-    while mg.accelerate is on, neighbouring ops are one kernel or loop, and differ by rounding.
+    constant is recorded as another program, at most eight for each form of the arguments. Each new
+    program runs once for a comparison: it has the bits of fn without mg.compile. On a GPU, and
+    while mg.accelerate is on, one kernel or loop runs neighbouring ops, and rounding differs.
 
-    Where no program can replace the ops, they run one by one as without mg.compile. That is so
+    Where no program can replace the ops, they run one by one as without mg.compile. This happens
     under autocast, in func transforms, with hooks, and in a backward with options (retain_graph,
-    create_graph). It is also so where a number is read before the backward. Where fn returns a
-    result whose backward is still to come, ops of it (a loss) and that backward are part of the
-    program. step.explain() lists the programs and such reasons; MINIGRAD_COMPILE_LOG=1 prints them
-    as they come.
+    create_graph). It also happens where a number is read before the backward. fn may return a
+    result before its backward: ops of that result (a loss) and the backward then join the program.
+    step.explain() lists the programs and the reasons; MINIGRAD_COMPILE_LOG=1 prints them as they
+    occur.
 
-    fullgraph   such a place is a CompileError
+    fullgraph   raise a CompileError where ops run one by one
     """
     if fn is None:
         return functools.partial(compile, fullgraph=fullgraph)
@@ -59,26 +59,26 @@ def compile(fn: Callable | None = None, *, fullgraph: bool = False) -> Any:
 
 
 class Store:
-    """The programs of one form of call: for each segment a list, the one used last in front."""
+    """The programs of one form of call: for each segment a list, the last used first."""
 
     def __init__(self, name: str, fullgraph: bool):
         self.name, self.fullgraph = name, fullgraph
         self.segments: dict[int, list[Program]] = {}
-        self.varying: set[tuple] = set()  # first uses of what is another array from call to call
+        self.varying: set[tuple] = set()  # first uses of objects that change from call to call
         self.replays = 0
-        self.open = 0  # how often ops ran one by one
+        self.open = 0  # the number of segments that ran one by one
 
     def programs(self, segment: int) -> list[Program]:
-        """Those of a segment."""
+        """The programs of a segment."""
         return self.segments.setdefault(segment, [])
 
     def expected(self, segment: int) -> Program | None:
-        """The one that was used last."""
+        """The program of a segment that was used last, or None."""
         known = self.programs(segment)
         return known[0] if known else None
 
     def used(self, segment: int, program: Program) -> None:
-        """This one was replayed."""
+        """Count a replay, and move its program to the front."""
         self.replays += 1
         known = self.programs(segment)
         if program in known[1:]:
@@ -86,24 +86,25 @@ class Store:
             known.insert(0, program)
 
     def vary(self, segment: int, program: Program, first_use: tuple) -> None:
-        """The object differs from the one so far: it becomes an input of the next program."""
+        """An object has changed between calls: it becomes an input of the next program."""
         self.varying.add(first_use)
         known = self.programs(segment)
         if program in known:
             known.remove(program)
 
     def keep(self, segment: int, program: Program, ended: str) -> None:
-        """A new program. The one that it replaces did the same and handed out less."""
+        """Add a new program. It replaces one of the same calls, which handed out fewer results."""
         known = self.programs(segment)
         known[:] = [old for old in known if not _same_calls(old, program)]
         if len(known) == MOST:
             program.runner = None
             program.why = (
-                f"{MOST} programs were recorded for this form of call, and none fits: what Python "
-                "computes anew in each call (a counter, a schedule) is a constant of a program. "
-                "Pass it as a tensor"
+                f"{MOST} programs were recorded for this form of call, and none fits. A number "
+                "that Python computes in each call (a counter, a schedule) is a constant of a "
+                "program: pass it as a tensor"
             )
-        # a call without a backward that others have runs one by one; the others are still replayed
+        # A rare call, such as one without the others' backward, must not displace their program.
+        # It runs one by one, and the others are still replayed.
         self.open += program.runner is None
         is_rare = program.runner is None and self.open <= MOST + self.replays // MOST
         others = any(x.runner is not None for x in known) and len(known) < MOST
@@ -132,23 +133,23 @@ def _here() -> str:
 
 
 def say(text: str) -> None:
-    """A line for MINIGRAD_COMPILE_LOG=1."""
+    """Print a line of the log, if MINIGRAD_COMPILE_LOG=1."""
     if os.environ.get("MINIGRAD_COMPILE_LOG", "0") not in ("", "0"):
         print(f"mg.compile: {text}", file=sys.stderr)
 
 
 class Compiled:
-    """A function or module under mg.compile; see there. Other attributes are those of fn."""
+    """A function or module under mg.compile (see there), with the attributes of fn."""
 
     def __init__(self, fn: Callable, fullgraph: bool):
         self.fn, self.fullgraph = fn, fullgraph
         self.name = getattr(fn, "__qualname__", type(fn).__name__)
         self.stores: dict[Any, Store] = {}
-        self.as_it_stands: dict[str, None] = {}  # reasons of calls that were not awaited at all
+        self.as_it_stands: dict[str, None] = {}  # why some calls ran without awaited ops
         functools.update_wrapper(self, fn, updated=())
 
     def __getattr__(self, name: str) -> Any:
-        if name == "fn":  # while it is unpickled
+        if name == "fn":  # not set yet, during unpickling
             raise AttributeError(name)
         return getattr(self.fn, name)
 
@@ -205,7 +206,7 @@ class Compiled:
         return self.fn(*args, **kwargs)
 
     def explain(self) -> str:
-        """Its programs, a line each, and why ops run one by one where they do."""
+        """The programs, one line each, and the reasons why other ops run one by one."""
         lines = [f"{self.name}: {len(self.stores)} forms of arguments"]
         for store in self.stores.values():
             lines.append(f"  {store.replays:,} replays")
@@ -230,10 +231,10 @@ _NESTED = "it is called by a compiled function, and is part of that"
 
 
 def _form(x: Any, given: set[int]) -> Any:
-    """The common key of calls with one set of programs; notes the arrays among the arguments."""
+    """The key of calls that share programs; adds the ids of arrays in the arguments to `given`."""
     if isinstance(x, Tensor):
         array = x._data
-        if x.node is None:  # a parameter that is passed is the same one in each call, or will vary
+        if x.node is None:  # else x is one object in all calls, until `vary` finds another
             given.add(id(array))
         return Tensor, array.shape, array.dtype, x.node is not None, type(array)
     if isinstance(x, np.ndarray):
@@ -251,4 +252,4 @@ def _form(x: Any, given: set[int]) -> Any:
 
 
 _COMPARED = bool, str, bytes, type(None)  # arguments whose values are part of the form
-_NUMBERS = int, float, complex  # those that are constants of a program
+_NUMBERS = int, float, complex  # arguments that are constants of a program

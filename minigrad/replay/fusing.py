@@ -1,10 +1,10 @@
-"""Fusion: steps of a program that work on one element, or on one row, become one.
+"""Fusion: elementwise and row-wise steps of a program become one step.
 
-Such a step launches one kernel or loop, made from a function that can be run on symbols as well
-(expressions/trace.py, fusion/launch.py). Its symbols say what it does to one element or row. Steps
-that share values, and between which nothing else must run, are one group, and the symbols of a
-group are one program: a kernel on a GPU, a loop on the host while mg.accelerate is on. Values that
-only the group reads are never in memory.
+Such a step launches one kernel or loop, made from a function that also runs on symbols
+(expressions/trace.py, fusion/launch.py). Its symbols describe the work on one element or row. Steps
+form a group if they share values and no other step must run between them. The symbols of a group
+are one program: a kernel on a GPU, a loop on the host while mg.accelerate is on. Values that only
+the group reads are never in memory.
 """
 
 from collections import Counter
@@ -21,28 +21,28 @@ from ..tape.trace import Step, Trace, parts_of
 from .splits import split
 from .works import Work, same_memory, work_of
 
-MOST_ARRAYS = 24  # that one kernel reads and writes: each takes registers
-MOST_SYMBOLS = 400  # of one kernel, so that compiling it takes no minute
-MOST_TRIED = 8  # groups that a step may join: thousands of steps may share one value
+MOST_ARRAYS = 24  # of one kernel, read or written: each takes registers
+MOST_SYMBOLS = 400  # of one kernel: more take long to compile
+MOST_TRIED = 8  # groups that a step tries to join: thousands of steps may share one value
 
 
 class Groups:
     """The groups so far: each step is in one, alone if it is not fused.
 
-    before   for each group those that must run before it, one bit each
+    before   for each group the groups that must run before it, one bit each
     """
 
     def __init__(self, trace: Trace):
         self.trace = trace
         self.members: list[list[int]] = []  # positions of steps
-        self.works: list[dict[int, Work]] = []  # of these by position; {}: it is not fused
+        self.works: list[dict[int, Work]] = []  # position -> work; {}: the group is not fused
         self.before: list[int] = []
-        self.maker: dict[int, int] = {}  # value -> the group that makes it
-        self.users: dict[int, set[int]] = {}  # value -> the groups of works that read or make it
-        self.barrier = 0  # what every later step waits for
+        self.maker: dict[int, int] = {}  # value -> the group that computes it
+        self.users: dict[int, set[int]] = {}  # value -> groups that read or compute it
+        self.barrier = 0  # the groups that must run before every later step
 
     def add(self, i: int, step: Step, work: Work | None, is_barrier: bool) -> None:
-        """Put the next step into a group."""
+        """Add the next step as a group, and merge it with others where possible."""
         group = len(self.members)
         self.members.append([i])
         self.works.append({} if work is None else {i: work})
@@ -59,7 +59,7 @@ class Groups:
                 group = self.merge(other, group)
 
     def sharing(self, work: Work) -> list[int]:
-        """The groups that use a value of this newest one, the newest first."""
+        """The groups that use a value of this newest group, the newest first."""
         values = {*work.reads, *[y for y, _ in work.makes]}
         found = {self.maker[v] for v in work.reads if v in self.maker and self.works[self.maker[v]]}
         found |= {group for value in values for group in self.users.get(value, ())}
@@ -68,7 +68,7 @@ class Groups:
         return sorted(found - {len(self.members) - 1}, reverse=True)
 
     def merge(self, a: int, b: int) -> int:
-        """Make b part of a, if they may be one; returns the group that b is in then."""
+        """Merge b into a, if that is allowed; returns the group that then holds b."""
         together = self.works[a] | self.works[b]
         works = [*together.values()]
         if _shapes(works) is None or 1 << a & self.barrier or self.between(a, b):
@@ -87,7 +87,7 @@ class Groups:
         return a
 
     def between(self, a: int, b: int) -> bool:
-        """Whether a group must run behind one of the two and before the other."""
+        """Whether another group must run after one of the two and before the other."""
         for first, second in ((a, b), (b, a)):
             for k, before in enumerate(self.before):
                 if k not in (a, b) and before >> first & 1 and self.before[second] >> k & 1:
@@ -95,7 +95,7 @@ class Groups:
         return False
 
     def order(self) -> list[int]:
-        """The groups, each behind those that it waits for, else as the steps came."""
+        """The groups, each after those that must run before it, otherwise in the order of steps."""
         left = [k for k, members in enumerate(self.members) if members]
         done, order = sum(1 << k for k, members in enumerate(self.members) if not members), []
         while left:
@@ -107,7 +107,7 @@ class Groups:
 
 
 def _rename(known: dict, old: int, new: int) -> None:
-    """Let it be `new` in place of `old` in what is known of values."""
+    """Replace the group `old` by `new` in a dict of values."""
     for value, group in known.items():
         if group == old:
             known[value] = new
@@ -117,7 +117,7 @@ def _rename(known: dict, old: int, new: int) -> None:
 
 
 def _shapes(works: Sequence[Work]) -> dict[int, Any] | None:
-    """How a program of these takes each value; None where they have no shape in common."""
+    """value -> its shape in a program of these works; None if they have no common shape."""
     if len({work.full for work in works}) == 1:
         return {value: own for work in works for value, own in work.own.items()}
     if len({work.matrix for work in works}) > 1 or works[0].matrix is None:
@@ -126,18 +126,18 @@ def _shapes(works: Sequence[Work]) -> dict[int, Any] | None:
 
 
 def _values(works: Sequence[Work]) -> set[int]:
-    """What these read and make."""
+    """All values that these works read or compute."""
     return {v for w in works for v in (*w.reads, *[y for y, _ in w.makes])}
 
 
 def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -> list[Step]:
-    """The steps of a program, those that can be as one.
+    """The steps of a program, fused where possible.
 
     ends      the values that the program hands out
-    written   ids of arrays that steps write, as running statistics are
+    written   ids of arrays that steps write, such as running statistics
     """
     if launch.host is None and all(isinstance(x, np.ndarray) for x in trace.arrays):
-        return steps  # NumPy's calls go block by block: tape/blocks.py
+        return steps  # NumPy calls run block by block: see tape/blocks.py
     steps = [part for step in steps for part in split(step, trace)]
     groups = Groups(trace)
     for i, step in enumerate(steps):
@@ -151,19 +151,19 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
         made += _as_few(members, asked, trace)
     for step in made:
         if step.kind == "view" and not trace.fixed[step.reads()[0]]:
-            step.kind = "call"  # its argument is another array in each run now
+            step.kind = "call"  # its argument is now another array in each run
             trace.fixed[step.outputs[0]] = False
     return made
 
 
-_ROUNDINGS = 64  # by which a fused result may be off, in units of the largest number met
+_ROUNDINGS = 64  # the largest error of a fused result, in roundings of the largest number
 
 
 def _alike(ys: list, wanted: list[int], works: Sequence[Work], trace: Trace) -> bool:
-    """Whether these results are those of the single steps, to rounding.
+    """Whether these results equal those of the single steps, up to rounding.
 
-    Measured by the largest number among all that the steps read and make: where large numbers
-    cancel, what is left is rounding in both.
+    The tolerance is relative to the largest number that the steps read or compute: where large
+    numbers cancel, only rounding errors are left in both.
     """
     with np.errstate(all="ignore"):
         largest = max([_largest(trace.arrays[value]) for value in _values(works)])
@@ -181,7 +181,7 @@ def _alike(ys: list, wanted: list[int], works: Sequence[Work], trace: Trace) -> 
 
 
 def _largest(x: Any) -> float:
-    """The largest finite number of an array, without its sign; 0 for numbers that are not real."""
+    """The largest finite absolute value of an array; 0 if its numbers are not real."""
     if not is_differentiable(x.dtype) or not x.size:
         return 0.0
     x = abs(_wide(x))
@@ -203,7 +203,7 @@ def _touches(step: Step, trace: Trace, written: set[int]) -> bool:
 
 
 def _as_few(members: list, asked: Counter, trace: Trace) -> list[Step]:
-    """The steps of a group as one; as halves of it where one kernel cannot be made of them.
+    """The steps of a group as one step; halves of the group where one kernel cannot compute it.
 
     members   (step, its work), in order
     asked     how often each value is read or handed out
@@ -223,7 +223,7 @@ def _as_few(members: list, asked: Counter, trace: Trace) -> list[Step]:
 
 
 def _joined(members: list, wanted: list[int], trace: Trace) -> Step | None:
-    """These steps as one that makes the wanted values; None where no kernel can."""
+    """These steps as one step that computes the wanted values; None where no kernel can."""
     steps, works = zip(*members, strict=True)
     own = {y for work in works for y, _ in work.makes}
     inputs = list(dict.fromkeys(v for work in works for v in work.reads if v not in own))

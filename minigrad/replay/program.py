@@ -1,4 +1,4 @@
-"""A segment as one program: the tape's calls and its backwards, with their buffers."""
+"""A segment as one program: the calls and backwards of its tape, with their buffers."""
 
 from typing import Any
 
@@ -24,15 +24,15 @@ from .fusing import fused
 class Program:
     """The steps of a segment, and their replay.
 
-    calls      what the function is compared with
-    outsides   what the calls took from outside
-    fused      the names of the steps of each kernel or loop that is several of them
-    unfused    why its steps are not fused, where that failed
-    size       how many calls it makes
+    calls      the recorded calls, which those of the function are compared with
+    outsides   the tensors and arrays that the calls took from outside
+    fused      the names of the steps in each fused kernel or loop
+    unfused    why the fusion of its steps failed, if it did
+    size       the number of calls of a replay
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
     ends       the numbers of the values that the runner hands out
-    views      those of values that share memory with one of these or with an Outside
-    nodes      the nodes of those that a backward has used up already
+    views      the numbers of values that share memory with one of these or with an Outside
+    nodes      number -> node, of the values that have one; a backward has used up their graph
     """
 
     def __init__(self, calls: list[Call], outsides: list[Outside], why: str = ""):
@@ -47,16 +47,16 @@ class Program:
         self.captured, self.size = False, 0
         self.fused: list[list[str]] = []
         self.unfused = ""
-        self.lock = Lock()  # its buffers are those of one run at a time
+        self.lock = Lock()  # one run at a time uses its buffers
 
     def run(self, arrays: list) -> dict[int, Any]:
-        """{number of a value: its array}, for the arrays in place of the Outsides."""
+        """{number of a value: its array}, computed from the arrays that replace the Outsides."""
         with self.lock:
             made = self.runner.run([arrays[k] for k in self.inputs])
         return dict(zip(self.order, made, strict=True))
 
     def view(self, i: int, arrays: dict[int, Any], bound: list) -> Any:
-        """The array of a result that shares its memory: its ops run on the arrays of this call."""
+        """The array of a result that is a view: its ops run on the arrays of this call."""
         if i in arrays:
             return arrays[i]
         call = next(x for x in self.calls if i in [spec.index for spec in x.outputs])
@@ -71,11 +71,11 @@ class Program:
 
 
 def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
-    """The program of a segment that was recorded, of which these values are still referred to."""
+    """The program of a recorded segment; `alive`: the values that are still referred to."""
     program = Program(run.calls, run.outsides, why or _written(run) or _still_open(run, alive))
     if program.why:
         return program
-    # a trace runs the calls again, and running statistics have moved already
+    # A trace runs the calls again: restore the running statistics that it updates twice.
     written = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
     before = [x.copy() for x in written]
     try:
@@ -89,7 +89,7 @@ def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
 
 
 def _written(run: Any) -> str:
-    """Why memory that the calls read cannot be read later: Python has written into it since."""
+    """Why a replay cannot read the memory that the calls read: Python has written to it since."""
     own = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
     for outside in run.outsides:
         written = versions.written_after(outside.array, outside.last_write)
@@ -99,7 +99,7 @@ def _written(run: Any) -> str:
 
 
 def _still_open(run: Any, alive: list[int]) -> str:
-    """Why the values that are left cannot come from a program: their graph is still to be used."""
+    """Why a program cannot hand out the values alive: one has a graph before its backward."""
     for i in alive:
         node = run.values[i].node
         if node is None or type(node) is Leaf:
@@ -152,7 +152,7 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
     before = trace.arrays[:], trace.fixed[:], trace.owners[:]
     try:
         steps = fused(program.runner.steps, trace, program.runner.ends, written)
-    except Exception as error:  # a compiler's, of a kernel that it cannot make
+    except Exception as error:  # the compiler failed on a kernel
         program.unfused = f"{type(error).__name__}: {error}"[:200]
         trace.arrays, trace.fixed, trace.owners = before
         steps = []
@@ -166,8 +166,9 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
 
 
 def _views(run: Any, values: list[int]) -> list[int]:
-    """Those that share memory with an input from outside, or with one before them. A write into one
-    is a write into both, as without mg.compile.
+    """The values that share memory with an Outside, or with a value before them.
+
+    A write to one is a write to both, as without mg.compile.
     """
     owners = {id(versions.owner_of(x.array)) for x in run.outsides}
     views = []
@@ -180,7 +181,7 @@ def _views(run: Any, values: list[int]) -> list[int]:
 
 
 def _differs(program: Program, run: Any, arrays: list) -> str:
-    """Run it once on the same arrays: why it must not be used, "" if it may."""
+    """Run the program once on the recorded arrays: why it must not be used, "" if it may."""
     if any(step.draws for step in program.runner.steps):
         return ""
     before = random.get_state()
@@ -193,15 +194,15 @@ def _differs(program: Program, run: Any, arrays: list) -> str:
     return ""
 
 
-# By bytes of a real number, of the largest one. Libraries on a GPU may add in another order in each
-# run: cuDNN does in gradients of weights. On the host, mg.accelerate may have one loop for an op by
-# itself and another for the op and its sum, which differ by some roundings.
+# Tolerances relative to the largest number, by the bytes of a real number. Libraries on a GPU may
+# add in another order in each run: cuDNN does in gradients of weights. On the host, mg.accelerate
+# may use one loop for an op alone and another for the op and its sum. They differ by rounding.
 _OFF_ON_GPU = {2: 2e-2, 4: 1e-3, 8: 1e-10}
 _OFF_BY_LOOPS = {2: 4e-3, 4: 1e-5, 8: 1e-13}
 
 
 def _agrees(a: Any, b: Any) -> bool:
-    """Whether a replay's array has the eager one's bits; of kernels and loops nearly so will do."""
+    """Whether a replay's array has the eager one's bits, up to rounding for kernels and loops."""
     if a is None or a.shape != b.shape or a.dtype != b.dtype:
         return False
     allowed = _OFF_ON_GPU
@@ -223,7 +224,7 @@ def _agrees(a: Any, b: Any) -> bool:
 
 
 def _capture(program: Program, written: list) -> None:
-    """As a CUDA graph where that can be; else its calls are made one by one."""
+    """Capture the program as a CUDA graph where possible; else a replay launches each call."""
     try:
         capture_calls(program.runner, True, written)
         program.captured = True

@@ -1,4 +1,4 @@
-"""A segment that is recorded: its calls, as they run op by op."""
+"""The recording of a segment: its calls, while they run op by op."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
 
     def keep(vertex: Any, g: Any) -> None:
         x = vertex.tensor()
-        if x is not None and x.node is not None:  # else dropped or frozen meanwhile
+        if x is not None and x.node is not None:  # else it was dropped or frozen since
             found.append((x, g))
 
     derivatives.differentiate(list(roots), None, keep, None, None, False, deposits=True)
@@ -35,15 +35,15 @@ def backward(*roots: Tensor) -> list[tuple[Tensor, Any]]:
 
 
 def identity(x: Any) -> tuple:
-    """Of tensors and arrays with the same one an Outside stands for one."""
+    """A key of a tensor or array: one Outside stands for all with the same key."""
     return id(array_of(x)), isinstance(x, TensorBase), id(x) if needs(x) else 0
 
 
 class Recording:
-    """The calls of a segment, run one by one on a tape and noted.
+    """The calls of a segment, run one by one on a tape and recorded.
 
     given   the ids of the arrays among the function's arguments
-    made    the Awaited that stand for the values, by number
+    made    the Awaited of each value, by number
     """
 
     def __init__(self, store: Any, segment: int, given: set[int], made: list[Awaited]):
@@ -51,15 +51,15 @@ class Recording:
         self.tape = Tape()
         self.calls: list[Call] = []
         self.outsides: list[Outside] = []
-        self.numbers: dict[tuple, int] = {}  # what identifies an Outside -> its k
-        self.values: list[Any] = []  # the results themselves
-        self.alone: dict[int, Any] = {}  # a gradient that was added to an older one, without that
-        self.open = ""  # why this segment cannot be replayed
+        self.numbers: dict[tuple, int] = {}  # identity of an Outside -> its k
+        self.values: list[Any] = []  # the computed results, by number
+        self.alone: dict[int, Any] = {}  # number -> a gradient without the older one
+        self.open = ""  # why this segment cannot be replayed, if it cannot
 
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, op: Any, args: tuple, params: dict) -> Call:
-        """Run an op, and note it."""
+        """Run an op, and record it."""
         call = Call(op, self.references(args), kept(params), modes.state.recording)
         before = versions.last_write_here()
         y = self.run(call, [self.real(x) for x in args], params)
@@ -69,10 +69,10 @@ class Recording:
         return self.noted(call, y if call.several else (y,))
 
     def run(self, call: Call, args: list, params: dict) -> Any:
-        """What the call's op returns for real tensors."""
+        """Run the call's op on real tensors; returns its results."""
         state = modes.state
         outer = {name: getattr(state, name) for name in ("pending", "recording")}
-        state.set({"pending": None, "recording": call.recording})  # that of when it was called
+        state.set({"pending": None, "recording": call.recording})  # the call's mode
         try:
             with self.tape:
                 return call.op(*args, **params)
@@ -80,7 +80,7 @@ class Recording:
             state.set(outer)
 
     def noted(self, call: Call, ys: tuple) -> Call:
-        """The call, with what is known of its results."""
+        """Add the call and its results to the recording; returns the call."""
         call.outputs = [Spec(len(self.values) + i, y) for i, y in enumerate(ys)]
         if not (call.several or call.draws or call.writes):
             call.only = call.outputs[0]
@@ -89,11 +89,11 @@ class Recording:
         return call
 
     def references(self, args: tuple) -> tuple:
-        """The arguments as a Call keeps them."""
+        """The arguments in the form of Call.args."""
         return tuple([self.reference(x, i) for i, x in enumerate(args)])
 
     def reference(self, x: Any, position: int) -> Any:
-        """One of them."""
+        """One argument in the form of Call.args."""
         if type(x) is Awaited and (i := spec_of(x).index) < len(self.made) and self.made[i] is x:
             return i
         if not (isinstance(x, TensorBase) or is_array(x)):
@@ -104,7 +104,7 @@ class Recording:
         return ~self.numbers[key]
 
     def outside(self, x: Any, first_use: tuple) -> Outside:
-        """A new Outside."""
+        """Add an Outside."""
         array = array_of(x)
         shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
         varying = id(array) in self.given or first_use in self.store.varying
@@ -113,13 +113,13 @@ class Recording:
         return self.outsides[-1]
 
     def real(self, x: Any) -> Any:
-        """The tensor that an Awaited of this segment stands for."""
+        """The computed tensor of an Awaited of this segment; other arguments unchanged."""
         return self.values[spec_of(x).index] if type(x) is Awaited else x
 
     # -- backward ------------------------------------------------------------------------------
 
     def backward(self, roots: tuple) -> Call | None:
-        """Run a backward, and note it; None where it has to run as it stands."""
+        """Run a backward, and record it; None if it must run outside the program."""
         reals = [self.real(x) for x in roots]
         if graph.hook_count and any_in(graph.backward_order([x.node for x in reals if x.node])):
             return None
@@ -142,14 +142,16 @@ class Recording:
                 derivatives.accumulate(x, g, False)
         return leaves, gs
 
-    # -- a program's calls, run after all ------------------------------------------------------
+    # -- a program's calls, run op by op -------------------------------------------------------
 
     def repeat(self, calls: list[Call], program: Program, bound: list, clocks: list[int]) -> bool:
-        """Run calls of a program on what is bound to its Outsides, written last at these clocks;
-        False where a backward has reached other leaves.
+        """Run calls of a program op by op, on the objects bound to its Outsides.
+
+        clocks: the newest write before the first use of each. False where a backward has reached
+        other leaves.
         """
         for x, known, clock in zip(bound, program.outsides, clocks, strict=False):
-            outside = self.outside(x, known.first_use)  # by the same number, also if it comes twice
+            outside = self.outside(x, known.first_use)  # with the same number, even if x repeats
             outside.varying |= known.varying
             outside.last_write = clock
         self.calls = calls
@@ -166,7 +168,7 @@ class Recording:
         return True
 
     def argument(self, known: Any, bound: list) -> Any:
-        """An argument of such a call."""
+        """The object for one of the Call.args."""
         if type(known) is not int:
             return known.value
         return self.values[known] if known >= 0 else bound[~known]
@@ -180,7 +182,7 @@ class Recording:
     # -- the end -------------------------------------------------------------------------------
 
     def add_older(self, sums: dict[int, Any]) -> None:
-        """Add to gradients the older ones, as a backward does to the `.grad` of a leaf."""
+        """Add the older gradients to the new ones, as a backward does with a leaf's `.grad`."""
         for i, old in sorted(sums.items()):
             self.alone[i] = self.values[i]
             self.values[i] = wrap(self.real(old)._data + self.values[i]._data)

@@ -1,11 +1,10 @@
 """One call of a compiled function: its Python runs, and its arithmetic is awaited.
 
-A run is a row of segments. A segment begins with the first op and ends where somebody looks at a
-number: an optimizer that reads a gradient, x.item(), the end of the function. While it lasts, each
-op is compared with the next call of the program that was recorded before. Where all are the same
-the program runs, as one. Where one differs, what came before it runs op by op, and the rest of the
-segment is recorded anew. So branches, counters and prints of the function are right by
-construction: nothing that Python does is left out.
+A run is a sequence of segments. A segment begins with the first op. It ends at the first look at a
+number (an optimizer reads a gradient, x.item()) or at the end of the function. Until then each op
+is compared with the next call of a recorded program. If all calls are equal, the program runs as a
+whole. If one differs, the calls before it run op by op, and the rest of the segment is recorded. So
+branches, counters and prints of the function are right by construction: its Python always runs.
 """
 
 import operator
@@ -41,23 +40,23 @@ def _counts(values: list) -> list[int]:
     return list(map(getrefcount, values))
 
 
-(_ALONE,) = _counts([object()])  # the count of what a list alone refers to
+(_ALONE,) = _counts([object()])  # the count of an object that only a list refers to
 
 
 def _referred_to(values: list) -> list[int]:
-    """The numbers of those that somebody has besides this list."""
+    """The indices of values with references from outside this list."""
     return [i for i, count in enumerate(_counts(values)) if count > _ALONE]
 
 
-_outside = RLock()  # held where a segment that outlives its function is used
+_outside = RLock()  # guards a segment that outlives its function
 
 
 class Run:
     """The state of one call. `store` keeps the programs of this form of call, by segment.
 
-    Where the function returns a result whose backward is still to come, its last segment goes on:
-    ops of its results (a loss) and their backward belong to it, as if they stood in the function.
-    The backward ends it, and so does a look at a number.
+    If the function returns a result before its backward, the last segment goes on. Ops of its
+    results (a loss) and their backward belong to it, as if the function contained them. The
+    backward ends the segment, and so does a look at a number.
     """
 
     def __init__(self, store: Any, given: set[int]):
@@ -66,11 +65,11 @@ class Run:
         self.segment = -1
         self.over = False  # the function has returned, and the segment has not gone on
         self.lasts = False  # the function has returned, and the segment goes on
-        self.is_outside_fn = False  # the same, also when it has ended
+        self.is_outside_fn = False  # like `lasts`, and stays True after the segment's end
         self.begin()
 
     def begin(self) -> None:
-        """The next segment."""
+        """Begin the next segment."""
         self.made: list[Awaited] = []  # the results, by number
         self.recording: Recording | None = None
         if self.over:
@@ -80,14 +79,14 @@ class Run:
         self.program: Program | None = self.untried.pop(0) if self.untried else None
         self.position = 0  # in the program
         self.ahead = [*self.program.calls, END] if self.program is not None else [END]
-        self.bound: list = []  # the tensor or array in place of each Outside of the program
-        self.clocks: list[int] = []  # for each of them the newest write before its first use
+        self.bound: list = []  # the tensor or array for each Outside of the program
+        self.clocks: list[int] = []  # for each of these the newest write before its first use
         self.misfit: Outside | None = None
-        self.sums: dict[int, Any] = {}  # gradient -> the older one that it is added to
-        self.gradients: set[int] = set()  # the values that a backward has made
+        self.sums: dict[int, Any] = {}  # number of a gradient -> the older one to add it to
+        self.gradients: set[int] = set()  # numbers of the values from a backward
         if self.program is not None and self.program.runner is None:
             self.program, self.ahead = None, [END]
-            self.leave()  # the rest of the call runs as it stands
+            self.leave()  # the rest of the call runs op by op
 
     def leave(self) -> None:
         """Await nothing more in this call."""
@@ -96,7 +95,7 @@ class Run:
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
-        """The result of an op, awaited; None where the op may run as ever.
+        """The result of an op, awaited; None if the op must run at once.
 
         here   the modes of this thread
         """
@@ -112,7 +111,7 @@ class Run:
             and len(args) == len(known)
             and (not params and not expected.params or same(params, expected.params))
         ):
-            for i, x in enumerate(args):  # zip(strict=True) takes longer than all this
+            for i, x in enumerate(args):  # zip(strict=True) would take longer than this loop
                 n = known[i]
                 if n.__class__ is not int:
                     fits = same(x, n.value)
@@ -135,7 +134,7 @@ class Run:
         return self.unexpected(op, args, params, here)
 
     def has_effects(self, expected: Call, params: dict) -> bool:
-        """Whether a call writes where the expected one did, and its gradients go to such leaves."""
+        """Whether a call writes to the expected arrays, and its leaves are as in the recording."""
         if expected.writes:
             pairs = zip(arrays_in(params), arrays_in(expected.params), strict=True)
             return all(a is b for a, b in pairs)
@@ -145,7 +144,7 @@ class Run:
         return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
 
     def call_outside(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
-        """The same after the function has returned: ops of its results are awaited."""
+        """`call` after the function has returned: ops of its results are awaited."""
         with _outside:
             if any(type(x) is Awaited for x in args):
                 why = mode_in_the_way(here)
@@ -163,12 +162,12 @@ class Run:
                 made = self.call(op, args, params, here)
             finally:
                 self.is_outside_fn = True
-            if made is None:  # it is no part of the segment, which has ended before it
+            if made is None:  # the op is no part of the segment, which ends before it
                 self.end("an op of its results runs as it stands")
             return made
 
     def is_outside(self, k: int, x: Any) -> bool:
-        """Whether x is what stands for Outside k in this call, or may from now on."""
+        """Whether x is the object bound to Outside k in this call; binds the first that fits."""
         assert self.program is not None
         outside = self.program.outsides[k]
         if k < len(self.bound):
@@ -181,31 +180,31 @@ class Run:
             if array_of(self.bound[outside.shares]) is not array_of(x):
                 return False
         if outside.needs and any(known is x for known in self.bound):
-            return False  # two leaves were two: their gradients are not summed as those of one
+            return False  # the recording had two leaves, with a gradient each
         self.bound.append(x)
         self.clocks.append(versions.last_write)
         return True
 
     def awaiting(self, call: Call) -> tuple | Awaited:
-        """What a call with several results, or with effects, returns that the program will make."""
+        """The awaited results of a program's call that has several results, or effects."""
         if call.draws:
             random.await_draws(self.drawn)
         return self.promised(call, self.bound)
 
     def promised(self, call: Call, outsides: list) -> tuple | Awaited:
-        """The results of a call; those of a backward are added to the leaves' gradients."""
+        """The awaited results of a call; those of a backward are added to the leaves' gradients."""
         made = [awaited(spec, self) for spec in call.outputs]
         self.made += made
         if call.leaves is not None:
             for (k, _), g in zip(call.leaves, made, strict=True):
                 self.deposit(outsides[k], g)
             if self.program is not None and self.program.runner is None:
-                # leaves from before the segment have no awaited gradient: they get theirs now
+                # leaves from before the segment get their gradients now: none is awaited for them
                 self.end("a backward goes through what was computed before the call")
         return tuple(made) if call.several else made[0]
 
     def unexpected(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
-        """The result of a call that is not the program's next one, or is recorded."""
+        """The result of a call that differs from the program's next one, or is being recorded."""
         if not any(isinstance(x, TensorBase) for x in args):
             return None
         if self.program is not None:
@@ -216,7 +215,7 @@ class Run:
         return self.record(op, args, params)
 
     def record(self, op: Any, args: tuple, params: dict) -> Any:
-        """Run a call, note it, and hand out its results as Awaited ones."""
+        """Run and record a call; returns its results as Awaited."""
         if op is detach and type(args[0]) is not Awaited:
             return None
         if op is backward and not all(type(x) is Awaited for x in args):
@@ -236,7 +235,7 @@ class Run:
     # -- backward ------------------------------------------------------------------------------
 
     def aside(self, why: str, fn: Callable, *args: Any, **kwargs: Any) -> Any:
-        """fn(...) as it stands, on what is computed by now."""
+        """fn(...) outside the program: awaited results are computed first."""
         self.end(why)
         before, modes.state.pending = modes.state.pending, None
         try:
@@ -245,7 +244,7 @@ class Run:
             modes.state.pending = before
 
     def backward(self, tensors: Any) -> bool:
-        """Await a backward; False where it has to run as it stands."""
+        """Await a backward; False if it must run outside the program."""
         roots = tuple(derivatives.listed(tensors))
         if not all(type(x) is Awaited for x in roots):
             return False
@@ -255,7 +254,7 @@ class Run:
         return made is not None
 
     def deposit(self, leaf: Tensor, g: Awaited) -> None:
-        """Add an awaited gradient to a leaf's."""
+        """Add an awaited gradient to the leaf's `.grad`."""
         number = spec_of(g).index
         self.gradients.add(number)
         if leaf._grad is not None:
@@ -265,7 +264,7 @@ class Run:
     # -- where the program does not fit --------------------------------------------------------
 
     def differs(self) -> None:
-        """Go on with another program that begins like this segment; else record from here on."""
+        """Continue with another program that begins like this segment, or begin to record."""
         program, misfit, self.misfit = self.program, self.misfit, None
         assert program is not None
         if misfit is not None and not misfit.varying:
@@ -281,7 +280,7 @@ class Run:
         self.resolve()
 
     def is_alike(self, other: Program) -> bool:
-        """Whether a program begins with the calls made so far, on what they took."""
+        """Whether a program begins with the calls so far, and its Outsides fit their objects."""
         assert self.program is not None
         begun, taken = self.program.calls[: self.position], other.outsides[: len(self.bound)]
         calls = other.calls[: self.position]
@@ -290,7 +289,7 @@ class Run:
         return all(known.fits(x) for known, x in zip(taken, self.bound, strict=True))
 
     def resolve(self) -> None:
-        """Run op by op what was awaited, and go on recording."""
+        """Run the awaited calls op by op, and record from here on."""
         program, self.program = self.program, None
         assert program is not None
         random.await_draws(None)
@@ -300,12 +299,12 @@ class Run:
         if not self.recording.repeat(calls, program, self.bound, self.clocks):
             self.leave()
             raise CompileError(
-                "mg.compile: leaves were changed between a backward and the first look at a "
-                "gradient. Look at one (w.grad.data) before that."
+                "mg.compile: leaves changed between a backward and the first look at a "
+                "gradient. Look at one (w.grad.data) before you change them."
             )
 
     def refuse_written(self) -> None:
-        """CompileError where memory that awaited ops read was written meanwhile."""
+        """CompileError if the program has written to memory that awaited ops read."""
         newest = versions.last_write_here()
         if not self.clocks or newest <= self.clocks[0]:  # nearly always
             return
@@ -314,28 +313,28 @@ class Run:
             if written:
                 self.leave()
                 raise CompileError(
-                    f"mg.compile: {written[3]} has changed {describe(x)} while ops that read it "
-                    "were awaited. Look at a result of theirs before (y.data), or write outside of "
-                    "the compiled function."
+                    f"mg.compile: {written[3]} changed {describe(x)} while ops that read it were "
+                    "awaited. Look at one of their results (y.data) before the write, or write "
+                    "outside the compiled function."
                 )
 
     # -- the end of a segment ------------------------------------------------------------------
 
     def drawn(self) -> None:
-        """Somebody draws random numbers, and awaited ops draw before."""
+        """End the segment before a random draw: its awaited ops draw first."""
         self.end("random numbers are drawn between ops")
 
     def look(self) -> None:
-        """Somebody looks at the numbers of a result."""
+        """End the segment before a look at the numbers of a result."""
         if modes.state.thread != self.thread and not self.is_outside_fn:
             raise CompileError(
                 "mg.compile: another thread looks at a result that this call has not computed yet. "
-                "Look at it (y.data) before it is handed to the thread."
+                "Look at it (y.data) before you pass it to the thread."
             )
         self.end("a number is looked at")
 
     def end(self, why: str) -> None:
-        """Compute all that is awaited; the next op begins another segment."""
+        """Compute all awaited results; the next op begins another segment."""
         if not self.is_outside_fn:
             self.compute(why)
             return
@@ -351,7 +350,7 @@ class Run:
                     self.lasts = False
 
     def compute(self, why: str) -> None:
-        """Run the program, or settle what was recorded."""
+        """Run the program, or hand out the recorded results."""
         if not self.made:
             return
         random.await_draws(None)
@@ -364,7 +363,7 @@ class Run:
         self.begin()
 
     def goes_on(self) -> bool:
-        """Whether the segment does, now that the function has returned."""
+        """Whether the segment goes on now that the function has returned."""
         if self.recording is not None and self.recording.is_open(_referred_to(self.made)):
             self.recording.calls[-1].returns = self.lasts = True
         elif self.program is not None and self.position:
@@ -374,12 +373,12 @@ class Run:
         return self.lasts
 
     def finish(self) -> None:
-        """The function has returned: compute what is awaited, outside of the mode."""
+        """The function has returned: compute the awaited results, outside the mode."""
         self.over = True
         self.compute("the function returned")
 
     def replay(self) -> bool:
-        """Run the program, if it is the one for this segment."""
+        """Run the program of this segment; False if none is for all its calls and results."""
         program, begun = self.program, self.position
         assert program is not None
         if len(program.calls) != begun:
@@ -391,7 +390,7 @@ class Run:
         alive = _referred_to(self.made)
         if program.runner is None or not program.hands_out.issuperset(alive):
             return False
-        random.await_draws(None)  # the program draws itself
+        random.await_draws(None)  # the program makes the draws
         self.refuse_written()
         if not self.over:
             modes.state.pending = None
@@ -414,14 +413,14 @@ class Run:
         return True
 
     def settle(self, arrays: Any, nodes: dict, alive: list[int]) -> None:
-        """Every Awaited that somebody refers to becomes a plain tensor."""
+        """Turn every Awaited that is still referred to into a plain tensor."""
         for i in alive:
             x = self.made[i]
             if type(x) is Awaited:
                 fill(x, arrays[i], nodes.get(i))
 
     def settle_recorded(self) -> list[int]:
-        """The same with what was computed op by op; the numbers of what is alive."""
+        """`settle` with the recorded results; returns the numbers of those still referred to."""
         assert self.recording is not None
         self.recording.add_older(self.sums)
         alive = _referred_to(self.made)
@@ -429,7 +428,7 @@ class Run:
         return alive
 
     def built(self, alive: list[int]) -> Program:
-        """The program of the segment that was recorded."""
+        """The program of the recorded segment."""
         recording = self.recording
         assert recording is not None
         outer, modes.state.pending = modes.state.pending, None
@@ -439,10 +438,10 @@ class Run:
             modes.state.pending = outer
 
     def abandon(self) -> None:
-        """An error leaves the function: what is alive gets its numbers, and nothing is kept."""
+        """An error leaves the function: compute the results alive, and keep no program."""
         random.await_draws(None)
         if self.made:
             if self.program is not None:
                 self.resolve()
             self.settle_recorded()
-            self.made, self.recording = [], None  # they refer to this run
+            self.made, self.recording = [], None  # both refer to this run

@@ -1,4 +1,4 @@
-"""Steps of a GPU that are two, of which one fuses with its neighbours."""
+"""Splits steps in two, of which one can fuse with its neighbours."""
 
 from typing import Any
 
@@ -9,12 +9,15 @@ from ..fusion import launch
 from ..on_gpu.products import biased
 from ..tape.trace import Step, Trace, flat, mapped
 
-ROW = 32  # elements from which on a row is worth a sum of its own
+ROW = 32  # elements from which a separate sum for each row pays
 
 
 def split(step: Step, trace: Trace) -> list[Step]:
-    """A product or convolution and the sum with its bias; the sums of rows and that of all; a
-    norm's gradients. On a GPU alone steps are whole ops: NumPy adds in another order.
+    """A step as its parts, or as itself.
+
+    It splits a product or convolution from the sum with its bias, and the sums of rows from the sum
+    of these. A norm's gradients are two steps. Only whole ops are split, and steps are whole ops on
+    a GPU alone: NumPy adds in another order.
     """
     if step.whole == (op.standardize, "rules"):
         return _by_needs(step, trace)
@@ -26,8 +29,10 @@ def split(step: Step, trace: Trace) -> list[Step]:
 
 
 def _by_needs(step: Step, trace: Trace) -> list[Step]:
-    """The rule of a norm as two steps: the gradient of its input, which is a kernel of rows, and
-    those of its weights, which are sums over the rows.
+    """The rule of a norm as two steps.
+
+    One computes the gradient of its input, by a kernel of rows. The other computes the gradients of
+    its weights, which are sums over the rows.
     """
     at = next(
         (k for k, x in enumerate(step.args) if type(x) is list and x[:2] == [True, True]), None
@@ -81,7 +86,7 @@ def _by_rows(step: Step, trace: Trace) -> list[Step]:
     if x.ndim < 2 or x.shape[-1] < ROW or result.shape or result.dtype != x.dtype:
         return [step]
     if x.dtype.kind != "f" or x.dtype.itemsize < 4 or len(step.reads()) > 1:
-        return [step]  # 16-bit floats add up in float32, which a row's sum would round
+        return [step]  # 16-bit floats sum in float32, and a sum of rows would round
     count = x.size if step.name == "mean" else 1
 
     def of_rows(x: Any) -> Any:

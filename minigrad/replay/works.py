@@ -1,4 +1,4 @@
-"""What a step does to one element or one row, as symbols: what fusing.py puts together."""
+"""The work of a step on one element or one row, as symbols, which fusing.py merges."""
 
 from collections.abc import Callable
 from math import prod
@@ -14,18 +14,18 @@ from ..tape.trace import Step, Trace, flat, mapped
 
 
 class Work:
-    """What a step does to one element or one row of arrays that are seen as a matrix.
+    """The work of a step on one element or one row of its arrays, reshaped to a matrix.
 
     reads     the values that it takes, in the order of its inputs
     makes     (value, its symbol) for each result
-    symbols   those that the results need, in order
-    full      the shape that the arrays have together, and `own` that of each of them
-    matrix    (rows, length of a row), and `lines` each array in it; None where one is broadcast
-              over some of the axes before the last alone
+    symbols   the symbols that the results need, in order
+    full      the broadcast shape of the arrays; `own` has the shape of each
+    matrix    (rows, length of a row); `lines` has the shape of each array in the matrix. None where
+              an array is broadcast over only some of the axes before the last
     """
 
     def __init__(self, fn: Callable, reads: dict[int, tuple], makes: list[int], trace: Trace):
-        """reads: the values with the shapes in which fn takes them"""
+        """reads: value -> the shape in which fn takes it"""
         self.reads, self.own = list(reads), reads
         self.full = np.broadcast_shapes(*reads.values())
         self.lines = {value: _in_matrix(own, self.full) for value, own in reads.items()}
@@ -41,15 +41,13 @@ class Work:
         ys = on_symbols(fn, *given)
         ys = list(ys) if isinstance(ys, list | tuple) else [ys]
         if not all(isinstance(y, Symbol) for y in ys) or len(ys) != len(makes):
-            raise NotFusible("a result that is no symbol")
+            raise NotFusible("a result is no symbol")
         self.makes = list(zip(makes, ys, strict=True))
         needed = reached(ys)
         self.symbols = [s for s in program.symbols if s.number in needed]
 
     def fits(self, trace: Trace) -> bool:
-        """Whether the results are those of the step: as large, of the same dtypes, neighbours side
-        by side.
-        """
+        """Whether the results match the step's: the same sizes and dtypes, in contiguous memory."""
         line = (*self.full[:-1], 1)
         return all(
             y.op != "constant"
@@ -61,13 +59,13 @@ class Work:
         )
 
     def again(self, known: dict[int, Symbol], program: Program) -> None:
-        """Record it in another program, in which `known` has the values that it reads."""
+        """Record the work in another program; `known` has the symbols of its inputs there."""
         made: dict[int, Symbol] = {}
         for s in self.symbols:
             args: list[Any] = [made[x.number] if isinstance(x, Symbol) else x for x in s.args]
             if s.op == "input":
                 made[s.number] = known[self.reads[args[0]]]
-            elif s.op in ROW_FUNCTIONS:  # of a value that all elements share, perhaps
+            elif s.op in ROW_FUNCTIONS:  # also of a value that all elements of a row share
                 made[s.number] = getattr(args[0], s.op)(axis=-1, keepdims=True)
             else:
                 of_row = s.op != "place" and all(x.is_row for x in args if isinstance(x, Symbol))
@@ -76,7 +74,7 @@ class Work:
 
 
 def _in_matrix(own: tuple, shape: tuple) -> tuple | None:
-    """How an array of shape `own`, broadcast to `shape`, lies in the matrix of its rows."""
+    """The shape in the matrix of an array of shape `own` that broadcasts to `shape`, or None."""
     own = (1,) * (len(shape) - len(own)) + own
     rows = prod(own[:-1])
     if own[-1] not in (1, shape[-1]) or rows != 1 and own[:-1] != shape[:-1]:
@@ -85,15 +83,15 @@ def _in_matrix(own: tuple, shape: tuple) -> tuple | None:
 
 
 def work_of(step: Step, trace: Trace) -> Work | None:
-    """What a step does to an element or a row; None where it does anything else.
+    """The work of a step on an element or a row; None if it does anything else.
 
-    It runs once more on its arrays, and the kernels that it launches are watched.
+    The step runs once more on its arrays, while its launches are recorded.
     """
     if step.kind == "view" or step.draws or not step.reads():
         return None
     arrays, read = trace.arrays, [trace.arrays[value] for value in step.reads()]
     if isinstance(read[0], np.ndarray) and not (launch.host and launch.host.takes(read)):
-        return None  # so little work that no loop pays
+        return None  # too little work for a loop to pay
     try:
         if step.kind == "ufunc":
             reads = {x.value: arrays[x.value].shape for x in step.args if type(x) is Ref}
@@ -121,7 +119,7 @@ def _checked(work: Work, trace: Trace) -> Work | None:
 
 
 def _with_numbers(step: Step) -> Callable:
-    """A step of a ufunc as a function of its arrays, the numbers among its arguments in place."""
+    """A step of a ufunc as a function of its arrays, with its number arguments fixed."""
     values = list(dict.fromkeys(step.reads()))
 
     def function(*symbols: Symbol) -> Any:
@@ -144,7 +142,7 @@ def _each_once(fn: Callable, places: list[int]) -> Callable:
 def _watched(step: Step, trace: Trace) -> tuple[tuple, list]:
     """((function, arrays, results) of the one kernel that a step launches, the step's results).
 
-    NotFusible where it launches none, or several.
+    Raises NotFusible if it launches none or several.
     """
     args, named = mapped((step.args, step.kwargs), Ref, lambda ref: trace.arrays[ref.value])
     launch.watching = seen = []
@@ -158,18 +156,18 @@ def _watched(step: Step, trace: Trace) -> tuple[tuple, list]:
 
 
 def _value_of(x: Any, values: list[int], arrays: list) -> int:
-    """The value whose array x is, or is another view of as a whole; KeyError if there is none."""
+    """The value whose array is x, or has exactly x's memory; KeyError if there is none."""
     for value in values:
         if arrays[value] is x:
             return value
     for value in values:
         if same_memory(arrays[value], x):
             return value
-    raise KeyError("an array that the step has made itself")
+    raise KeyError("the step made this array itself")
 
 
 def same_memory(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same memory, neighbours side by side."""
+    """Whether two arrays are contiguous and have the same memory, dtype and size."""
     if a is b:
         return True
     if a is None or a.size != b.size or a.dtype != b.dtype:
