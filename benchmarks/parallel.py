@@ -143,7 +143,7 @@ def side_by_side(name: str, workers: int) -> Callable:
 def sizes(loss: mg.Tensor) -> str:
     """How large its nodes are, in words; from what they took with BLAS at one thread."""
     nodes = [p for p in reachable([loss.node]) if hasattr(p, "op")]
-    costs = [cost_of(node).with_one(1) for node in nodes]
+    costs = [cost_of(node, node.plan).with_one(1) for node in nodes]
     large = [cost for cost in costs if cost >= 300]
     share = sum(large) / sum(costs)
     return f"{len(large)} of {len(nodes)} nodes take 0.3 ms and more, {share:.0%} of the work"
