@@ -20,7 +20,11 @@ from typing import Any
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError:
+    sys.exit("PyTorch is not installed (pip install torch), and there is nothing to compare with")
 
 import minigrad as mg
 from minigrad import nn

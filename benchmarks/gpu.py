@@ -18,7 +18,11 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError:
+    sys.exit("PyTorch is not installed (pip install torch), and there is nothing to compare with")
 
 try:
     import cupy

@@ -18,11 +18,15 @@ from typing import Any
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import numpy as np
-import torch
 from small_ops import conditions
 from workloads import values
 
 import minigrad as mg
+
+try:
+    import torch
+except ImportError:
+    sys.exit("PyTorch is not installed (pip install torch), and there is nothing to compare with")
 
 SIDE = 1000
 ROWS = np.random.default_rng(0).integers(0, SIDE, SIDE // 2)

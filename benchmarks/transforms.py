@@ -8,6 +8,7 @@ process. The network has 32-64-64-10 features and tanh, and gets 128 examples.
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from time import thread_time
 from typing import Any
@@ -15,11 +16,15 @@ from typing import Any
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import numpy as np
-import torch
 from small_ops import conditions
 from workloads import values
 
 import minigrad as mg
+
+try:
+    import torch
+except ImportError:
+    sys.exit("PyTorch is not installed (pip install torch), and there is nothing to compare with")
 
 WEIGHTS = [values(n, *m) / 8 for n, m in ((64, (32,)), (64, (64,)), (10, (64,)))]
 BIASES = [values(n) / 8 for n in (64, 64, 10)]
