@@ -188,6 +188,7 @@ def measure(name: str, repeats: int, workers: int) -> dict:
 
 
 def spread(numbers: list[float], digits: int = 3) -> str:
+    numbers = numbers * 2 if len(numbers) == 1 else numbers  # --repeats 1: quantiles asks for two
     low, middle, high = statistics.quantiles(numbers, n=4)
     return f"{middle:8.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 

@@ -171,7 +171,9 @@ def table(figures: dict[str, dict], engines: list[str]) -> str:
 def _cell(found: dict | None, engine: str) -> str:
     if found is None:
         return "–"
-    low, middle, high = statistics.quantiles(found["times"], n=4)
+    times = found["times"]
+    times = times * 2 if len(times) == 1 else times  # --repeats 1: quantiles asks for two
+    low, middle, high = statistics.quantiles(times, n=4)
     cell = f"{middle:,.0f} ({low:,.0f}–{high:,.0f})"
     if "ratio" in found and engine != "minigrad":
         cell += f", **{found['ratio']:.2f}**"

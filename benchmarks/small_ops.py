@@ -87,6 +87,7 @@ def paired(first: Callable, second: Callable, repeats: int, count: int) -> tuple
 
 
 def spread(times: list[float]) -> str:
+    times = times * 2 if len(times) == 1 else times  # --repeats 1: quantiles asks for two
     low, middle, high = statistics.quantiles(times, n=4)
     return f"{middle:8.1f} ({low:.1f}–{high:.1f})"
 
