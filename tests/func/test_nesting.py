@@ -1,4 +1,4 @@
-"""Levels: transforms nest in any order, on ten ops of every kind."""
+"""Levels: transforms nest in any order, on functions of every kind."""
 
 import copy
 
