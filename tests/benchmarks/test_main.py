@@ -61,3 +61,9 @@ def test_a_benchmark_says_whether_the_process_is_tuned_as_the_option_asks_for(op
         command, cwd=ROOT, capture_output=True, text=True, timeout=120, env=kept
     )  # fmt: skip
     assert said in done.stdout, done.stderr
+
+
+def test_the_parallel_benchmark_runs_with_one_turn_too():
+    command = [sys.executable, "-m", "benchmarks", "parallel", "--repeats", "1", "small"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "same bits: True" in done.stdout, done.stderr
