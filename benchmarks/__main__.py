@@ -7,6 +7,8 @@ One of them, with its options: `python -m benchmarks peers --only convnet --repe
 Without it, and without MINIGRAD_ACCELERATE in the environment, the process stays as it is. Each
 benchmark says which. `--engines minigrad "minigrad tuned"` of peers has both by turns.
 
+They import the checkout that they lie in, whether or not it is installed.
+
 OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset for them: where an environment pins these,
 NumPy's matrix product may run at half its speed, and a comparison would measure that.
 """
@@ -32,11 +34,15 @@ BENCHMARKS = (
     "instruments",
     "viewer",
 )
+CHECKOUT = Path(__file__).resolve().parents[1]
 ELSEWHERE = ("gpu", "distributed", "distributed_gpu")  # need a GPU, or MPI
 
 
 def main() -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+    path = [str(CHECKOUT / part) for part in ("", "viz", "profiler")]
+    path += [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
+    environment["PYTHONPATH"] = os.pathsep.join(path)
     given = sys.argv[1:]
     if given[:1] == ["--process"]:
         given, environment["MINIGRAD_ACCELERATE"] = given[1:], "process"

@@ -67,3 +67,14 @@ def test_the_parallel_benchmark_runs_with_one_turn_too():
     command = [sys.executable, "-m", "benchmarks", "parallel", "--repeats", "1", "small"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "same bits: True" in done.stdout, done.stderr
+
+
+def test_the_checkout_is_measured_and_no_other_minigrad_in_the_path(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "minigrad.py").write_text("raise ImportError('another minigrad')")
+    command = [sys.executable, "-m", "benchmarks", "peers", "--only", "no such workload"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0 and "another minigrad" not in done.stderr, done.stderr
