@@ -17,6 +17,9 @@ starts, while saved arrays are still there, and `graph_done(error)` after its en
 `marked(what, name, t0, t1, subject)` after anything else that took this thread from t0 to t1: a
 "scope", a user's "hook", an "optimizer" step, or "waiting" for another rank.
 
+A listener that is content with the calls of a replayed program, in place of its ops, has
+`replayed(call, t0, t1)` (replay/heard.py). If a listener lacks it, compiled functions run op by op.
+
 The only listener may have `brief(node, y, t0, t1)`. The engine calls it after a recorded forward
 with one result, before it makes an event. If the method returns true, no event follows.
 

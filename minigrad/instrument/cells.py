@@ -18,7 +18,8 @@ from .records import CASTS
 FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
 _WIDE = {np.dtype(name).num for name in ("float64", "complex128")}
 _NARROW = {np.dtype(t).num for t in ("float32", "float16", "complex64", bfloat16) if t is not None}
-_BATCH = 4096  # numbers kept per op before they are summed
+REPLAY, IN_GRAPH = "replay", "in a graph"  # phases of the calls of mg.compile
+BATCH = 4096  # numbers kept per op before they are summed
 _MOST_CELLS = 100_000  # separate lines; further ones are counted under their op
 _MOST_SITES = 20  # lines kept of an op that promotes
 
@@ -98,7 +99,7 @@ class Phase:
 
     def set_nesting(self, may_nest: bool) -> None:
         """Say whether events may nest from now on."""
-        self.may_nest, self.room = may_nest, 0 if may_nest else _BATCH - 1
+        self.may_nest, self.room = may_nest, 0 if may_nest else BATCH - 1
 
     def clear(self) -> None:
         """Forget all; under the lock: no brief then has a forgotten cell."""
@@ -163,7 +164,7 @@ def counter(
                         cell.sizes.append(y.nbytes)
                         if y.dtype is not dtype:
                             _look(cell, event)
-        if len(times) >= _BATCH:
+        if len(times) >= BATCH:
             fold(cell)
 
     return hear

@@ -23,7 +23,7 @@ from ..engine.graph import Leaf
 from ..modes.recording import CalledFirst
 from . import formats, profile_table
 from . import sections as engine_sections
-from .cells import FLOAT32, Cell, Phase, Row, brief_counter, counter
+from .cells import BATCH, FLOAT32, IN_GRAPH, REPLAY, Cell, Phase, Row, brief_counter, counter
 from .hearing_cost import hearing_cost
 from .memory import PeakMemory
 from .notebook import bundle_of_text
@@ -97,6 +97,7 @@ class profile(metaclass=CalledFirst):
         self._variants = VariantCalls()
         self._lock = Lock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(self._lock), Phase(self._lock)
+        self._replays: dict[Any, Cell] = {}  # by the call of a compiled function's program
         self._running = 0  # backwards that run now
         self._nested: dict[int, list[tuple[int, int]]] = {}  # thread -> (t0, time) of its events
         self._leaves: dict[int, list] = {}  # thread -> leaves of its running backward
@@ -184,11 +185,34 @@ class profile(metaclass=CalledFirst):
             return None
         return brief_counter(self._forward, self.lines)
 
+    @property
+    def replayed(self) -> Callable[[Any, int, int], None] | None:
+        """The function that hears the calls of mg.compile; None where every op must be heard."""
+        is_more = self.memory is not None or self._every is not None or self.sections is not None
+        return None if is_more else self._hear_replayed
+
+    def _hear_replayed(self, call: Any, t0: int, t1: int) -> None:
+        cells = self._replays
+        cell = cells.get(call) or cells.setdefault(call, Cell(call.name, REPLAY))
+        cell.times.append(t1 - t0)
+        cell.sizes.append(call.nbytes)
+        for part in call.inside:
+            cell = cells.get(part) or cells.setdefault(part, Cell(part.name, IN_GRAPH))
+            cell.times.append(0)
+        if len(cell.times) >= BATCH:
+            self._fold_all()
+
     def _fold_all(self) -> None:
         """Sum up what is pending."""
         with self._lock:
-            for cell in [*self._forward.cells.values(), *self._backward.cells.values()]:
+            for cell in self._cells():
                 cell.fold()
+
+    def _cells(self) -> list[Cell]:
+        phases = self._forward, self._backward
+        return [cell for phase in phases for cell in phase.cells.values()] + [
+            *self._replays.values()
+        ]
 
     def _fold(self, cell: Cell) -> None:
         with self._lock:
@@ -273,26 +297,12 @@ class profile(metaclass=CalledFirst):
     def _merged(self) -> dict[tuple, Row]:
         """The cells' calls by op, phase and line. Under the lock."""
         merged: dict[tuple, Row] = {}
-        for cell in [*self._forward.cells.values(), *self._backward.cells.values()]:
-            cell.fold()
-            if cell.row.calls:
-                self._merge(cell, merged)
+        for phase in self._forward, self._backward:
+            for cell in phase.cells.values():
+                _merge(cell, _place(cell.origin), merged)
+        for call, cell in self._replays.items():
+            _merge(cell, _places(call.origins) if self.lines else "", merged)
         return merged
-
-    def _merge(self, cell: Cell, merged: dict[tuple, Row]) -> None:
-        """Add a cell to the row of its op, phase and line (a line has many instructions)."""
-        row, site = cell.row, _place(cell.origin)
-        places = tuple(dict.fromkeys(map(_place, cell.promotions.values())))
-        known = merged.get((row.op, row.phase, site))
-        if known is None:
-            known = merged[row.op, row.phase, site] = replace(row, site=site, promoted_at=places)
-            return
-        known.calls += row.calls
-        known.total_ns += row.total_ns
-        known.min_ns, known.max_ns = min(known.min_ns, row.min_ns), max(known.max_ns, row.max_ns)
-        known.bytes += row.bytes
-        known.promoted |= row.promoted
-        known.promoted_at = tuple(dict.fromkeys(known.promoted_at + places))
 
     def scopes(self) -> dict[str, tuple[int, int]]:
         """{scope: (how often it was left, nanoseconds from entering to leaving)}; they nest."""
@@ -314,6 +324,7 @@ class profile(metaclass=CalledFirst):
         with self._lock:
             self._forward.clear()
             self._backward.clear()
+            self._replays.clear()
             self._scopes.clear()
             self._variants.reset()
             self._wall, self._since = 0, perf_counter_ns()
@@ -384,9 +395,37 @@ def _taken_since(t0: int, earlier: list[tuple[int, int]]) -> int:
     return taken
 
 
+def _merge(cell: Cell, site: str, merged: dict[tuple, Row]) -> None:
+    """Add a cell to the row of its op, phase and line (a line has many instructions)."""
+    cell.fold()
+    row = cell.row
+    if not row.calls:
+        return
+    places = tuple(dict.fromkeys(map(_place, cell.promotions.values())))
+    known = merged.get((row.op, row.phase, site))
+    if known is None:
+        merged[row.op, row.phase, site] = replace(row, site=site, promoted_at=places)
+        return
+    known.calls += row.calls
+    known.total_ns += row.total_ns
+    known.min_ns, known.max_ns = min(known.min_ns, row.min_ns), max(known.max_ns, row.max_ns)
+    known.bytes += row.bytes
+    known.promoted |= row.promoted
+    known.promoted_at = tuple(dict.fromkeys(known.promoted_at + places))
+
+
 def _place(origin: tuple | None) -> str:
     site = site_of(origin)
     return f"{site['file']}:{site['line']}" if site else ""
+
+
+def _places(origins: tuple) -> str:
+    """`a.py:3,5; b.py:7`: the lines of several origins, by file."""
+    lines: dict[str, list[int]] = {}
+    for site in map(site_of, origins):
+        if site is not None and site["line"] not in lines.setdefault(site["file"], []):
+            lines[site["file"]].append(site["line"])
+    return "; ".join(f"{file}:{','.join(map(str, sorted(at)))}" for file, at in lines.items())
 
 
 def recording_cost(lines: bool = False, memory: bool = False, wide: bool = True) -> float:

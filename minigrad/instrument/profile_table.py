@@ -1,12 +1,14 @@
 """The table of an aggregate profile, for 80 columns."""
 
 import os
+from textwrap import wrap
 from typing import Any
 
-from .cells import Row
+from .cells import IN_GRAPH, REPLAY, Row
 from .table import counted, duration, size, text_table
 
 _MOST_PROMOTIONS = 10
+_REPLAYED = (REPLAY, IN_GRAPH)
 
 
 def text(
@@ -42,6 +44,8 @@ def text(
         parts.append(_of_scopes(scopes, wall, top))
     if variants:
         parts.append(_of_variants(variants, rows, top))
+    if any(row.phase in _REPLAYED for row in rows):
+        parts += _of_replays(rows, top)
     promoted = [row for row in rows if row.promoted]
     if promoted:
         parts.append(_promotions(promoted))
@@ -73,6 +77,24 @@ def _of_variants(variants: dict[tuple[str, str], int], rows: list[Row], top: int
     return text_table(["<op", "<variant", "calls", "of forward calls"], lines)
 
 
+def _of_replays(rows: list[Row], top: int) -> list[str]:
+    """The replayed calls of several ops in full, with the lines that recorded these."""
+    joined = [row for row in rows if row.phase in _REPLAYED and "+" in row.op]
+    lines = ["replayed calls of several ops:"] if joined else []
+    for row in joined[:top]:
+        words = row.op.replace("+", " + ") + (f", {_site(row)}" if row.site else "")
+        lines += wrap(words, 78, initial_indent="  ", subsequent_indent="    ")
+    if len(joined) > top:
+        lines.append(f"  ({len(joined) - top:,} more)")
+    if any(row.phase == IN_GRAPH for row in rows):
+        lines.append("a CUDA graph runs as one: the calls in it have no times of their own")
+    return lines
+
+
+def _site(row: Row) -> str:
+    return "; ".join(map(relative, row.site.split("; ")))
+
+
 def memory_text(memory: Any) -> str:
     """One line: the bytes at the peak and whose they were."""
     told = memory.as_dict()
@@ -98,7 +120,9 @@ def _named(row: Row) -> str:
 
 
 def _cells(row: Row, by_line: bool) -> list[str]:
-    name = f"{relative(row.site)} {row.op}" if by_line and row.site else row.op
+    name = f"{_site(row)} {row.op}" if by_line and row.site else row.op
+    if row.phase == IN_GRAPH:
+        return [name, row.phase, f"{row.calls:,}", "", "", ""]
     return [
         name,
         row.phase,

@@ -7,6 +7,7 @@ import numpy as np
 from ..engine import events, modes, versions
 from ..engine.graph import TensorBase
 from .awaited import Awaited, Spec, spec_of
+from .heard import all_hear_replays
 
 _PLAIN = {int, str, bool, type(None)}  # types whose equal values are interchangeable
 
@@ -79,11 +80,12 @@ class Call:
     draws       whether it draws from the library's generator
     writes      whether it wrote into arrays among its parameters, such as running statistics
     returns     whether the function returned after it, before the backward of its results
+    origin      the user's line that first made the call: a repetition runs somewhere else
     """
 
     __slots__ = (
         "op", "args", "params", "outputs", "only", "several", "recording", "leaves", "draws",
-        "writes", "returns",
+        "writes", "returns", "origin",
     )  # fmt: skip
 
     def __init__(self, op: Any, args: tuple, params: dict, recording: bool):
@@ -92,6 +94,7 @@ class Call:
         self.only: Spec | None = None
         self.several = False
         self.leaves: tuple | None = None
+        self.origin: tuple | None = None
         self.writes = self.returns = False
         self.draws = "generator" in getattr(op, "defaults", ())
 
@@ -188,8 +191,8 @@ def mode_in_the_way(here: dict) -> str:
         return "it runs under autocast"
     if modes.checked or here["session"] is not None:
         return "a session or deterministic mode looks at every op"
-    if events.listeners:
-        return "a profile or another listener hears every op"
+    if events.listeners and not all_hear_replays():
+        return "a listener (an event log, a profile of memory) hears every op"
     return ""
 
 

@@ -138,7 +138,7 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
     """
     if launch.host is None and all(isinstance(x, np.ndarray) for x in trace.arrays):
         return steps  # NumPy calls run block by block: see tape/blocks.py
-    steps = [part for step in steps for part in split(step, trace)]
+    steps = [_belonging(part, step) for step in steps for part in split(step, trace)]
     groups = Groups(trace)
     for i, step in enumerate(steps):
         is_barrier = step.draws or bool(written) and _touches(step, trace, written)
@@ -154,6 +154,11 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
             step.kind = "call"  # its argument is now another array in each run
             trace.fixed[step.outputs[0]] = False
     return made
+
+
+def _belonging(part: Step, whole: Step) -> Step:
+    part.source = whole.source
+    return part
 
 
 _ROUNDINGS = 64  # the largest error of a fused result, in roundings of the largest number

@@ -19,6 +19,7 @@ from ..tape.program import Compiler
 from ..tape.record import Outside as TapeOutside
 from .calls import Call, Outside, array_of, arrays_in
 from .fusing import fused
+from .heard import ReplayedCall, timed
 
 
 class Program:
@@ -27,6 +28,7 @@ class Program:
     calls      the recorded calls, which those of the function are compared with
     outsides   the tensors and arrays that the calls took from outside
     fused      the names of the steps in each fused kernel or loop
+    heard      its calls as listeners hear of them, once one has
     unfused    why the fusion of its steps failed, if it did
     size       the number of calls of a replay
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
@@ -46,13 +48,18 @@ class Program:
         self.nodes: dict[int, Any] = {}
         self.captured, self.size = False, 0
         self.fused: list[list[str]] = []
+        self.heard: list[ReplayedCall] | None = None
         self.unfused = ""
         self.lock = Lock()  # one run at a time uses its buffers
 
-    def run(self, arrays: list) -> dict[int, Any]:
-        """{number of a value: its array}, computed from the arrays that replace the Outsides."""
+    def run(self, arrays: list, is_heard: Any = False) -> dict[int, Any]:
+        """{number of a value: its array}, computed from the arrays that replace the Outsides.
+
+        is_heard   whether listeners are told of each call
+        """
         with self.lock:
-            made = self.runner.run([arrays[k] for k in self.inputs])
+            each = timed(self) if is_heard else None
+            made = self.runner.run([arrays[k] for k in self.inputs], each)
         return dict(zip(self.order, made, strict=True))
 
     def view(self, i: int, arrays: dict[int, Any], bound: list) -> Any:

@@ -73,11 +73,14 @@ class Recording:
         state = modes.state
         outer = {name: getattr(state, name) for name in ("pending", "recording")}
         state.set({"pending": None, "recording": call.recording})  # the call's mode
+        before = len(self.tape)
         try:
             with self.tape:
                 return call.op(*args, **params)
         finally:
             state.set(outer)
+            for entry in self.tape[before:]:
+                call.origin = entry.origin = call.origin or entry.origin
 
     def noted(self, call: Call, ys: tuple) -> Call:
         """Add the call and its results to the recording; returns the call."""

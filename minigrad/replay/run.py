@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 
 from ..backends import random
-from ..engine import graph, modes, versions
+from ..engine import events, graph, modes, versions
 from ..engine.errors import describe
 from ..engine.graph import Leaf, TensorBase
 from ..errors import CompileError
@@ -396,7 +396,7 @@ class Run:
             modes.state.pending = None
             modes.add_reason(-1)
         try:
-            arrays = program.run([array_of(x) for x in self.bound])
+            arrays = program.run([array_of(x) for x in self.bound], events.listeners)
             for i, old in sorted(self.sums.items()):
                 older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
                 arrays[i] = older + arrays[i]

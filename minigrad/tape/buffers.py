@@ -37,6 +37,7 @@ class Runner:
     ends    the values that it returns (None: a None)
     ways    how each of them reaches the user: itself, or a copy (a captured graph sets others)
     steps   the steps to call in place of those of the trace
+    made_of the steps that each call makes
     """
 
     def __init__(
@@ -63,16 +64,20 @@ class Runner:
         if copy:
             self._make_anew(runs)
         self._place_results(inner)
+        self.made_of: list[list[Step]] = []
         self.calls = self._built(runs, inner)
         self.ways = self._handed_out(copy)
 
-    def run(self, arrays: list) -> list:
-        """Set the inputs, make every call, hand out the ends."""
+    def run(self, arrays: list, each: Callable | None = None) -> list:
+        """Set the inputs, make every call, hand out the ends. each(calls) may make the calls."""
         for buffer, array in zip(self.inputs, arrays, strict=True):
             if buffer is not None:
                 _set(buffer, array)
-        for call in self.calls:
-            call()
+        if each is not None:
+            each(self.calls)
+        else:
+            for call in self.calls:
+                call()
         cells = self.cells
         ends = [way(cells[end]) for way, end in zip(self.ways, self.ends, strict=True)]
         for end in self.ends:
@@ -152,9 +157,9 @@ class Runner:
                 continue
             dying = [value for j in range(positions[0], i + 1) for value in ending[j]]
             dying = [value for value in dying if not self.trace.fixed[value]]
+            self.made_of.append([self.steps[j] for j in positions])
             if i in runs:
-                steps = [self.steps[j] for j in positions]
-                made = Blocks(steps, runs[i].form, self.trace, self.cells, inner)
+                made = Blocks(self.made_of[-1], runs[i].form, self.trace, self.cells, inner)
                 calls.append(_then_dropping(made, self.cells, dying))
             else:
                 calls.append(self._call(step, dying))

@@ -28,7 +28,7 @@ from ..tensor_api import derivatives
 from ..tensor_api.tensor import Tensor
 from .buffers import Runner, owned
 from .record import Entry, Outside, Record, Value
-from .trace import Trace, Traced, Untraceable, may_share, parts_of
+from .trace import Source, Trace, Traced, Untraceable, may_share, parts_of
 
 __all__ = ["Program"]
 
@@ -175,7 +175,7 @@ class Compiler:
 
     def forward(self, entry: Entry) -> None:
         """The steps of one recorded call."""
-        op = entry.op
+        op, mark = entry.op, len(self.trace.steps)
         args = self._operands(entry)
         names, count = list(entry.params), len(args)
         function = op.forward
@@ -201,6 +201,13 @@ class Compiler:
                     op=entry.op.name, **about(value, made.array),
                 )  # fmt: skip
             self.known[value] = self.trace.settle(made)
+        self.belong(mark, entry, "forward")
+
+    def belong(self, mark: int, entry: Entry, part: str) -> None:
+        """Note the recorded call that the steps from `mark` on compute."""
+        source = Source(entry.op.name, part, entry.origin)
+        for step in self.trace.steps[mark:]:
+            step.source = source
 
     def follow(
         self, fn: Callable, args: list, entry: Entry, pure: bool,
@@ -259,7 +266,7 @@ class Compiler:
 
     def vjp(self, node: Any, g: Any, plan: Any) -> Any:
         """backward.array_vjp, on the values that the replayed forward would have saved."""
-        entry = self.tape[self.tape.outputs_of(node)[0].entry]
+        entry, mark = self.tape[self.tape.outputs_of(node)[0].entry], len(self.trace.steps)
         saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
         apply_rules = backward.rule_runner_for(next(x.array for x in arrived if x is not None))
@@ -270,7 +277,9 @@ class Compiler:
         def check(gs: Any, values: list) -> None:
             _require_computed(values, gs)
 
-        return self.follow(run, [g, *saved], entry, True, check, "rules")
+        gs = self.follow(run, [g, *saved], entry, True, check, "rules")
+        self.belong(mark, entry, "rules")
+        return gs
 
     def _operands(self, entry: Entry) -> list:
         """The call's operands as an eager call has them: weak scalars cast for 16-bit floats."""

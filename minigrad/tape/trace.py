@@ -8,7 +8,7 @@ function becomes one step, which calls it. In both cases the steps compute the o
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,17 @@ class Untraceable(Exception):
     """The code did something that a list of array calls cannot represent."""
 
 
+class Source(NamedTuple):
+    """The recorded call of an op that steps compute: its "forward", or its "rules" in a backward.
+
+    origin   the user's line of the call, as sites.py reads it
+    """
+
+    op: str
+    part: str
+    origin: tuple
+
+
 class Step:
     """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its
     results.
@@ -32,10 +43,12 @@ class Step:
     draws    it may draw random numbers: it runs even if its result is not used
     whole    (op, "forward" or "rules") of a step that is the whole of either; else None
     fused    the steps that it represents, if it is several in one
+    source   the recorded call that it belongs to; None of a sum of gradients
     """
 
     __slots__ = (
         "kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws", "whole", "fused",
+        "source",
     )  # fmt: skip
 
     def __init__(self, kind: str, fn: Callable, args: tuple, kwargs: dict, name: str):
@@ -48,6 +61,7 @@ class Step:
         self.draws = False
         self.whole: tuple[Any, str] | None = None
         self.fused: tuple[Step, ...] = ()
+        self.source: Source | None = None
         self.name = name
 
     def reads(self) -> list[int]:
@@ -61,6 +75,7 @@ class Trace:
     arrays   for each value, its array in this run
     fixed    for each value, whether it has the same memory in every run
     owners   for each value, those whose memory it may share (itself, if it has its own)
+    forms    for each value its shape and dtype, once the arrays are forgotten
     """
 
     def __init__(self) -> None:
@@ -69,6 +84,7 @@ class Trace:
         self.fixed: list[bool] = []
         self.owners: list[frozenset[int]] = []
         self.constants: dict[int, Any] = {}
+        self.forms: list[tuple] = []
         self.errors = np.geterr()
 
     def value(self, array: Any, fixed: bool, owners: frozenset[int] | None = None) -> "Traced":
@@ -81,6 +97,7 @@ class Trace:
 
     def forget(self) -> None:
         """Drop the arrays of this run: a program has other memory, and no longer needs them."""
+        self.forms = [(x.shape, x.dtype) for x in self.arrays]
         self.arrays = [None] * len(self.arrays)
         self.constants = {}
 

@@ -142,9 +142,10 @@ def test_a_compiled_function_in_a_compiled_one_is_part_of_it():
         (lambda: mg.Tape(), "a tape"),
         (lambda: mg.detect_anomaly(), "anomaly mode"),
         (lambda: mg.autocast("cpu", dtype="float16"), "autocast"),
-        (lambda: mg.profile(), "a profile"),
+        (lambda: mg.profile(memory=True), "a listener"),
+        (lambda: mg.record_backward(), "a listener"),
     ],
-    ids=["tape", "anomaly", "autocast", "profile"],
+    ids=["tape", "anomaly", "autocast", "profile", "recorder"],
 )
 def test_a_mode_that_looks_at_every_op_gets_every_op(block, said):
     compiled = mg.compile(lambda x: x * 2)
