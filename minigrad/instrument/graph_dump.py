@@ -230,7 +230,7 @@ def _node_record(node: Any, slots: list[int], known: Known) -> dict[str, Any]:
         **array_record(*outputs[0]),
         "device": device,
         "scope": node.origin[2] if node.origin else "",
-        "site": _site(node.origin),
+        "site": site_record(node.origin),
         "name": known.names.get(node),
         "saved": saved,
         "params": params,
@@ -247,7 +247,7 @@ def _node_record(node: Any, slots: list[int], known: Known) -> dict[str, Any]:
     return record
 
 
-def _site(origin: tuple | None) -> dict[str, Any] | None:
+def site_record(origin: tuple | None) -> dict[str, Any] | None:
     """The user's line that made a node, with its text where the file can still be read."""
     site = site_of(origin)
     if site is not None:

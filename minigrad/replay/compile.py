@@ -15,8 +15,12 @@ from ..compiled.switch import is_accelerated
 from ..engine import modes
 from ..engine.errors import describe
 from ..errors import CompileError
+from ..instrument.formats import json_text
+from ..instrument.graph_dump import no_graph_file
+from ..instrument.writing import write_whole
 from ..tensor_api.tensor import Tensor
 from .calls import mode_in_the_way
+from .dump import document
 from .program import Program
 from .run import Run
 
@@ -225,6 +229,28 @@ class Compiled:
                         lines.append(f"      not fused: {program.unfused}")
         lines += [f"  as it stands: {why}" for why in self.as_it_stands]
         return "\n".join(lines)
+
+    def dump_graph(self, path: str | os.PathLike) -> None:
+        """Write the programs to a JSON file that `minigrad-viz` draws.
+
+            step.dump_graph("step.json")       # after calls of step, then: minigrad-viz step.json
+
+        A node is one step of a program: a call of NumPy, or the forward or backward of an op. It
+        has the line that recorded it. Each fused kernel is a frame around its steps. ValueError if
+        no program is recorded.
+        """
+        path = os.fspath(path)
+        if said := no_graph_file(path):
+            raise ValueError(f"dump_graph: {said}")
+        stores = self.stores.values()
+        programs = [x for store in stores for known in store.segments.values() for x in known]
+        programs = [program for program in programs if program.runner is not None]
+        if not programs:
+            raise ValueError(
+                f"dump_graph: {self.name} has no program yet. Call it first; explain() gives the "
+                "reason if a call records none."
+            )
+        write_whole(path, json_text(document(programs)))
 
 
 _NESTED = "it is called by a compiled function, and is part of that"

@@ -32,6 +32,7 @@ class Program:
     unfused    why the fusion of its steps failed, if it did
     size       the number of calls of a replay
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
+    sources    value of the trace -> the number of the Outside that it is
     ends       the numbers of the values that the runner hands out
     views      the numbers of values that share memory with one of these or with an Outside
     nodes      number -> node, of the values that have one; a backward has used up their graph
@@ -42,6 +43,7 @@ class Program:
         self.runner: Any = None
         self.inputs: list[int] = []
         self.order: list[int] = []
+        self.sources: dict[int, int] = {}
         self.ends: frozenset[int] = frozenset()
         self.views: list[int] = []
         self.hands_out: frozenset[int] = frozenset()
@@ -146,6 +148,11 @@ def _compile(program: Program, run: Any, tape: Any, alive: list[int]) -> None:
         order += [spec.index for spec in call.outputs]
     written = {id(x) for call in run.calls if call.writes for x in arrays_in(call.params)}
     inputs = [compiler.known.get(x) for x in given]
+    program.sources = {
+        compiler.known[found].value: k
+        for k, x in enumerate(run.outsides)
+        if (found := tape.find(x.array)) in compiler.known
+    }
     program.order, program.ends = order, frozenset(order)
     program.hands_out = frozenset([*order, *program.views])
     program.nodes = {i: run.values[i].node for i in alive if run.values[i].node is not None}

@@ -1,10 +1,13 @@
 """Folding scopes and hiding nodes keeps the counts honest."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minigrad_viz.collapse import group_nodes
-from minigrad_viz.reader import graph_from
+from minigrad_viz.reader import graph_from, read
+
+import minigrad as mg
 
 
 def names(groups):
@@ -67,3 +70,20 @@ def test_links_between_folded_scopes_say_how_many_arrays_they_carry(dumps, pictu
     drawn = picture(dumps.wide_random(200, 8), depth=1)
     assert any(link.tensors > 1 and "arrays" in link.label for link in drawn.links)
     assert sum(box.members for box in drawn.boxes) == 200
+
+
+def test_a_kernel_of_a_compiled_step_is_a_box_to_open(tmp_path):
+    @mg.compile
+    def step(x):
+        loss = (mg.tanh(x) * x + 1).sum()
+        loss.backward()
+        return loss
+
+    step(mg.tensor(np.linspace(0, 1, 1 << 18), requires_grad=True))
+    step.dump_graph(tmp_path / "step.json")
+    graph = read(str(tmp_path / "step.json"))
+    line = step.fn.__code__.co_firstlineno + 2
+    assert {node.site.line for node in graph.nodes if node.site} == {line}
+    kernel, *_ = [group for group in group_nodes(graph, depth=1) if group.kind == "scope"]
+    assert kernel.name == "blocks 1"
+    assert [graph.nodes[at].op for at in kernel.members] == ["tanh", "mul: multiply", "add"]
