@@ -8,11 +8,14 @@ Importing minigrad never imports CuPy; the functions here do when they are calle
 """
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .backends import cublas
 from .backends import device as _device
 from .backends.device import DeviceError, Transfers
+from .backends.leaving import contextmanager
 from .tensor_api.help import missing_names_of as _missing_names_of
 
 __all__ = [
@@ -53,7 +56,7 @@ def get_device_name(number: int | None = None) -> str:
     return _cupy().cuda.runtime.getDeviceProperties(number)["name"].decode()
 
 
-def device(name: int | str) -> Any:
+def device(name: int | str) -> AbstractContextManager:
     """`with mg.cuda.device(1):` makes GPU 1 the current one of this thread."""
     number = name if isinstance(name, int) else int(str(name).partition(":")[2] or 0)
     count = device_count()
@@ -62,7 +65,15 @@ def device(name: int | str) -> Any:
         raise DeviceError(
             f"there is no GPU {number}: this machine has {count}", device=f"cuda:{number}"
         )
-    return _cupy().cuda.Device(number)
+    return _chosen(number)
+
+
+@contextmanager
+def _chosen(number: int) -> Iterator[None]:
+    with _cupy().cuda.Device(number):
+        yield
+    if number != _cupy().cuda.runtime.getDevice():
+        _device.notice_several()  # what was made inside may be used outside
 
 
 def Stream(**options: Any) -> Any:

@@ -15,6 +15,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..engine.graph import wrap
 from ..optim.optimizer import Optimizer
+from ..tensor_api.composite import on_its_gpu
 from ..tensor_api.tensor import Tensor
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
@@ -120,6 +121,7 @@ class GradScaler:
         found = [self._unscaled(p) for group in optimizer.param_groups for p in group["params"]]
         self._seen[id(optimizer)] = optimizer, _UNSCALED, any(found)
 
+    @on_its_gpu
     def _unscaled(self, p: Tensor) -> bool:
         """Divide one gradient; whether it has an Inf or NaN."""
         if p.grad is None:

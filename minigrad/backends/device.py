@@ -170,7 +170,10 @@ def resolve(device: str | None) -> Any:
         raise DeviceError(
             f"there is no device {device!r}: this machine has {count} GPU(s)", device=device
         )
-    return cupy if int(number) == cupy.cuda.runtime.getDevice() else On(cupy, int(number))
+    if int(number) == cupy.cuda.runtime.getDevice():
+        return cupy
+    notice_several()
+    return On(cupy, int(number))
 
 
 def require_gpu(what: str) -> Any:
@@ -197,26 +200,43 @@ on_first_gpu: list[Callable[[], None]] = []  # run at the first use of a GPU
 
 
 def _prepare() -> None:
-    global several
     plain_arrays.add(sys.modules["cupy"].ndarray)
-    several = sys.modules["cupy"].cuda.runtime.getDeviceCount() > 1
     while on_first_gpu:
         on_first_gpu.pop()()
 
 
-several = False  # whether the machine has more than one GPU; known after the first use of one
+several = False  # whether this process has used a GPU that was not the current one
+on_second_gpu: list[Callable[[], None]] = []  # run when that becomes true
 
 
-def require_current(device: str) -> None:
-    """DeviceError for arrays of a GPU that is not the current one, where CuPy would compute."""
-    current = _NAMES[require_gpu("this").cuda.runtime.getDevice()]
-    if device not in (current, "cpu"):  # host gradients come here, too
-        raise DeviceError(
-            f"the arrays are on {device}, but CuPy would put the results on the current GPU, "
-            f"{current}; run ops, backward and optimizer steps inside "
-            f"`with mg.cuda.device({device[5:]}):`",
-            device=current, devices=(current, device),
-        )  # fmt: skip
+def notice_several() -> None:
+    """From now on look at each array's GPU."""
+    global several
+    several = True
+    while on_second_gpu:
+        on_second_gpu.pop()()
+
+
+def of_a_gpu(x: Any) -> Any:
+    """x, an array that CuPy has made for the user, which may be the first on its GPU."""
+    if not several and x.data.device_id != require_gpu("x").cuda.runtime.getDevice():
+        notice_several()
+    return x
+
+
+HERE = nullcontext()
+
+
+def at(x: Any) -> AbstractContextManager:
+    """A context with the GPU of the array x as the current one: there CuPy computes and allocates.
+
+    HERE, which changes nothing, for a NumPy array and where that GPU is the current one already.
+    """
+    cupy = sys.modules["cupy"] if several else None
+    if cupy is None or not isinstance(x, cupy.ndarray):
+        return HERE
+    number = x.data.device_id
+    return HERE if number == cupy.cuda.runtime.getDevice() else cupy.cuda.Device(number)
 
 
 class On:
@@ -281,7 +301,8 @@ def to_host(x: Any, into: np.ndarray | None = None) -> np.ndarray:
     if array_module(x) is np:
         return np.asarray(x)
     t0 = perf_counter_ns()
-    y = x.get(out=into)
+    with at(x):
+        y = x.get(out=into)
     transfers.to_host += 1
     transfers.bytes_to_host += y.nbytes
     for tell in observers:
@@ -294,6 +315,8 @@ def to_device(x: Any, device: str | None, dtype: Any = None) -> Any:
     xp = resolve(device)
     if xp is np:
         return np.asarray(to_host(x), dtype=dtype)
+    if several and array_module(x) is not np:
+        return _to_gpu(x, str(device).partition(":")[2], dtype)
     t0 = perf_counter_ns()
     y = xp.asarray(x, dtype=dtype)
     if array_module(x) is np:
@@ -302,3 +325,26 @@ def to_device(x: Any, device: str | None, dtype: Any = None) -> Any:
         for tell in observers:
             tell("to device", t0, perf_counter_ns(), y)
     return y
+
+
+def _to_gpu(x: Any, number: str, dtype: Any) -> Any:
+    """The GPU array x on the GPU of this number ("": the current one).
+
+    A copy waits for the work that writes x. Later work on x's GPU, which may write to x or get its
+    memory, waits for the copy.
+    """
+    cupy = sys.modules["cupy"]
+    current_stream = cupy.cuda.get_current_stream
+    with cupy.cuda.Device(int(number)) if number else cupy.cuda.Device():
+        stream, here = current_stream(), cupy.cuda.runtime.getDevice()
+        if x.data.device_id == here:
+            return cupy.asarray(x, dtype=dtype)
+        with at(x):
+            source = current_stream()
+            written = source.record()
+        stream.wait_event(written)
+        y = cupy.asarray(x, dtype=dtype)
+        copied = stream.record()
+        with at(x):
+            source.wait_event(copied)
+        return y

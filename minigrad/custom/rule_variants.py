@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
-from ..backends import device as devices
-from ..backends.device import device_of, kind_of
+from ..backends.device import kind_of
 from ..backends.leaving import contextmanager
 from ..engine import backward
 from ..engine.rule import Rule, argument_names
@@ -190,8 +189,6 @@ def run_rules(plan: Any, values: tuple) -> list:
 def _by_variant(plan: Any, g: Any, saved: Any) -> list | None:
     if type(g) in (tuple, list):  # of an op with several results
         return None
-    if devices.several and hasattr(g, "device"):
-        devices.require_current(device_of(g))
     for variant in _of(plan.op, _by_device.get(kind_of(g), {})):
         if g.size >= variant.least:
             found = variant.fn(plan, (g, *saved))

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import device as devices
 from ..backends.device import DeviceError, device_of
 from ..errors import ImplementationError
 
@@ -106,8 +105,6 @@ class Variants:
                 device = own
                 if x.size > size:
                     size = x.size
-        if devices.several and device != "cpu":
-            devices.require_current(device)
         return self._by_first(device, size, arrays, params)
 
     def _by_first(self, device: str, size: int, arrays: tuple, params: dict) -> Any:

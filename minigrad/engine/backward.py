@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import device
 from ..backends.device import kind_of
 from ..backends.locks import Lock
 from . import events, graph, modes, versions
 from .errors import GraphReleasedError, RuleError, about, describe
-from .graph import Leaf, Node, Port, TensorBase, backward_order, wrap
+from .graph import Leaf, Node, Port, TensorBase, backward_order, gpu_array, wrap
 from .registry import op
 
 NodeVjp = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
@@ -315,7 +316,7 @@ def accumulate(x: TensorBase, g: TensorBase, recorded: bool) -> None:
         if x._grad is None:
             x._grad = g
         else:
-            x._grad = x._grad + g if recorded else wrap(x._grad._data + g._data)
+            x._grad = x._grad + g if recorded else wrap(op.add(x._grad._data, g._data))
 
 
 # -- one backward ----------------------------------------------------------------------------------
@@ -389,6 +390,8 @@ def _checked(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
 def _walk(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
     """The engine's walk, with the listeners informed of it and of each node, if there are any."""
     vjp = _recorded_vjp if work.create_graph else vjp_for(work.cotangents)
+    if device.several:
+        vjp = _on_its_gpu(vjp)
     heard = events.listeners and not modes.state.muted
     if heard:
         vjp = _timed(vjp)
@@ -419,6 +422,16 @@ def _recorded_vjp(node: Any, g: Any, plan: Any) -> list:
         return wrap(y, producer, kind)
 
     return plan.apply_rules((g, *plan.recorded(node, recorded)))
+
+
+def _on_its_gpu(vjp: NodeVjp) -> NodeVjp:
+    """The same vjp, run on the GPU of the node's cotangent."""
+
+    def placed(node: Any, g: Any, plan: Any) -> Iterable:
+        with device.at(gpu_array(g if type(g) in (list, tuple) else (g,))):
+            return vjp(node, g, plan)
+
+    return placed
 
 
 def _timed(vjp: NodeVjp) -> NodeVjp:

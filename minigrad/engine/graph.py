@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends.device import device_of
+from ..backends.device import device_of, kind_of
 from .registry import engine
 
 
@@ -125,6 +125,17 @@ def raw(x: Any) -> Any:
     while isinstance(x, TensorBase):
         x = x._data
     return x
+
+
+def gpu_array(values: Iterable[Any]) -> Any:
+    """The first array of a GPU among values and in the lists there, as it is or in a tensor; None
+    where there is none.
+    """
+    for x in values:
+        x = gpu_array(x) if type(x) in (list, tuple) else raw(x)
+        if kind_of(x) == "cuda":
+            return x
+    return None
 
 
 # -- the graph -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, at
 from ..engine.graph import Leaf, Node, wrap
 from ..engine.registry import op
 from ..tensor_api.tensor import Tensor
@@ -127,6 +127,11 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
         cotangents[parent] = op.add(total, c)
 
 
+def _copied(g: Any) -> Any:
+    with at(g):
+        return g.copy()
+
+
 def private(g: Any) -> Any:
     """g itself if the caller's one name is the only reference to it, else a copy.
 
@@ -136,7 +141,7 @@ def private(g: Any) -> Any:
     # the second test is for a traced array, which claims to be an ndarray
     if type(g) is _ndarray or type(g) is array_module(g).ndarray:
         alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
-        return g if alone else g.copy()
+        return g if alone else _copied(g)
     if getrefcount(g) == _ALONE and _wraps_alone(g):
         return g
     if isinstance(g, LazyCotangent):

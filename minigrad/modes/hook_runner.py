@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import at
 from ..backends.locks import Lock
 from ..custom.shown import as_tensor, read_only
 from ..engine import events, versions
@@ -226,4 +227,5 @@ def _replaced(g: Any, new: Any, where: str) -> Any:
         )
     if isinstance(g, Tensor):
         return new.astype(g.dtype) if new.dtype != g.dtype else new
-    return raw(new).astype(g.dtype, copy=False)
+    with at(g):
+        return raw(new).astype(g.dtype, copy=False)

@@ -5,8 +5,10 @@
 
 from typing import Any
 
+from ..backends import device
 from ..engine import events, modes, primitive
 from ..engine.errors import refuse_left_behind
+from ..engine.graph import gpu_array
 from ..engine.help import operand
 from ..tensor_api.methods import each_of
 from ..tensor_api.tensor import Tensor
@@ -37,6 +39,11 @@ def enter(op: Any, args: tuple, params: dict) -> tuple:
     """How a call runs: (its result if a transform has run it, args, forward, class of the result,
     whether it is recorded, whether listeners, Savers or tapes get it).
     """
+    if device.several:
+        there = device.at(gpu_array(args))
+        if there is not device.HERE:
+            with there:
+                return op.general(*args, **params), args, None, Tensor, False, False
     state = modes.state
     here = state.__dict__  # of this thread: a dict is read in half the time of a thread-local
     run = here["pending"]
@@ -113,3 +120,4 @@ def _innermost(args: tuple) -> Any:
 
 
 primitive.enter, primitive.tell = enter, tell_forward
+device.on_second_gpu.append(modes.add_check)

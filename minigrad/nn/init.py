@@ -21,6 +21,7 @@ from ..engine.errors import describe
 from ..engine.versions import note_write
 from ..errors import TransformError
 from ..modes.recording import no_grad
+from ..tensor_api.composite import on_its_gpu
 from ..tensor_api.create import drawn
 from ..tensor_api.tensor import Tensor
 from .arguments import at_least_zero
@@ -318,6 +319,7 @@ def _write_drawn(tensor: Tensor, draw_values: Callable[[], np.ndarray]) -> Tenso
     return _write(tensor, drawn(make, tensor.shape))
 
 
+@on_its_gpu
 def _write(tensor: Any, values: Any) -> Any:
     """Put values, an array or one number, into a tensor or an array, as in zeros_(w.data)."""
     if isinstance(tensor, Tensor) and (tensor.level or getattr(values, "level", 0)):

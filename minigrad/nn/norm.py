@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import at, to_host
 from ..engine.graph import raw
 from ..engine.registry import op
 from ..engine.versions import note_write
@@ -122,13 +123,14 @@ class _BatchNorm(_ChannelNorm):
         """The weight of this batch; momentum=None: 1/n, which makes the statistics averages."""
         if self.num_batches_tracked is not None and self.training and not is_recomputing():
             count = raw(self.num_batches_tracked)  # under vmap those of all examples
-            count[...] += 1
+            with at(count):
+                count[...] += 1
             note_write(count, f"{type(self).__name__}.forward")
         if self.momentum is not None:
             return self.momentum
         if self.num_batches_tracked is None or not self.training:
             return 1.0  # nothing moves by it
-        counts = np.unique(raw(self.num_batches_tracked))
+        counts = np.unique(to_host(raw(self.num_batches_tracked)))
         if counts.size > 1:
             raise TransformError(
                 f"vmap: {type(self).__name__}(momentum=None) has seen another number of batches in "

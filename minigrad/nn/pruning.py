@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, at
 from ..engine.errors import describe
 from ..engine.registry import op
 from ..engine.versions import note_write
 from ..modes.recording import no_grad
 from ..tensor_api import create
+from ..tensor_api.composite import on_its_gpu
 from ..tensor_api.tensor import Tensor
 from .derived import Derivation, derive, rules_of, underive
 from .module import Module
@@ -111,7 +112,8 @@ class BasePruningMethod(Derivation):
         name = self._tensor_name
         original, mask = (getattr(module, name + end) for end in self.made)
         underive(module, name)
-        original.data[...] *= mask.data
+        with at(mask.data):
+            original.data[...] *= mask.data
         note_write(original.data, "prune.remove")
         for end in self.made:
             delattr(module, name + end)
@@ -235,6 +237,7 @@ class _Unstructured(_ByAmount):
     def importance(self, t: Tensor) -> Tensor:
         raise NotImplementedError
 
+    @on_its_gpu
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         flat = default_mask.data.reshape(-1).copy()
         flat[self.least(self.importance(t).data.reshape(-1))] = 0
@@ -267,6 +270,7 @@ class _Structured(_ByAmount):
     def importance(self, rows: Any, device: str) -> Any:
         raise NotImplementedError
 
+    @on_its_gpu
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.ndim < 2:
             raise ValueError(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import device
 from ..backends.device import array_module, device_of, plain_array, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..engine.errors import MinigradError, describe
@@ -229,7 +230,8 @@ def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: 
             if assign:
                 x.grad, x.data = None, _own(value)
             else:
-                x.data[...] = to_device(value, device_of(x.data))
+                with device.at(x.data):
+                    x.data[...] = to_device(value, device_of(x.data))
                 note_write(x.data, f"{owner}.load_state_dict")
     for path, module in found.items():
         if not isinstance(module, Tensor):

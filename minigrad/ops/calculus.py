@@ -7,7 +7,7 @@ import numpy as np
 from ..backends.dtypes import NUMBERS, common_dtype, is_differentiable, weak_scalars
 from ..engine.primitive import multilinear, primitive
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import (
     array_beside,
     array_like,
@@ -77,6 +77,7 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
 
 
 @composite(numpy=np.gradient)
+@on_its_gpu
 def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided of order `edge_order` (1 or 2) at the ends.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..engine.primitive import primitive
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import array_like, as_floating, constant_like, module_of, widen
 from .batching import one_more_axis
 from .elementwise.selection import constant_in
@@ -50,6 +50,7 @@ def _centres(n: int, align_corners: bool) -> np.ndarray:
 
 
 @composite
+@on_its_gpu
 def grid_sample(
     x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import array_like, axes_of, module_of
 
 __all__ = ["block", "meshgrid", "rot90", "vander"]
@@ -81,6 +81,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 @composite(numpy=np.vander)
+@on_its_gpu
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """y[i, k] = x_i^(N−1−k), or x_i^k if increasing; 1 for power 0, with exact derivatives at 0."""
     x = array_like(x)

@@ -8,7 +8,7 @@ from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..engine.graph import raw
 from ..engine.primitive import primitive
 from ..engine.registry import chosen_table, op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from ..tensor_api.numpy_protocol import mask_of
 from .axes import array_like, constant_array, module_of, sortable
 from .batching import full
@@ -219,6 +219,7 @@ def ranked_batch(op_, xs, batched, params):
 
 
 @composite(numpy=np.nanquantile)
+@on_its_gpu
 def nanquantile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
     *, weights: Any = None,
@@ -271,6 +272,7 @@ def _between(rows: Any, present: Any, q: float, method: str) -> Any:
 
 
 @composite(numpy=np.nanpercentile)
+@on_its_gpu
 def nanpercentile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
     *, weights: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.dtypes import finfo, is_differentiable
 from ..engine.graph import raw
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import array_like, as_floating, constant_array, constant_like, module_of
 from .calculus import convolve
 
@@ -118,6 +118,7 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 @composite(numpy=np.roots)
+@on_its_gpu
 def roots(p: Any) -> Any:
     """The complex roots of p (n + 1,): eigenvalues of its companion matrix, as in NumPy.
 
@@ -135,6 +136,7 @@ def roots(p: Any) -> Any:
 
 
 @composite(numpy=np.polyfit)
+@on_its_gpu
 def polyfit(
     x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
     cov: bool | str = False,

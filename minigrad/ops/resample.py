@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backends.dtypes import lowest
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import array_like, as_floating, module_of, widen
 from .elementwise.support import ordered
 from .grid import cubic_weights
@@ -126,12 +126,14 @@ def _adaptive_max(dims: int, x: Any, output_size: Any, return_indices: bool) -> 
 
 
 @composite
+@on_its_gpu
 def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool2d's form in one dimension: x (..., W) -> (..., output_size)."""
     return _adaptive_max(1, x, output_size, return_indices)
 
 
 @composite
+@on_its_gpu
 def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """y = maxima of windows spread evenly over x (..., H, W): those of adaptive_avg_pool2d.
 
@@ -142,6 +144,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) 
 
 
 @composite
+@on_its_gpu
 def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool2d's form in three dimensions: x (..., D, H, W)."""
     return _adaptive_max(3, x, output_size, return_indices)
@@ -229,6 +232,7 @@ def _keys(t: np.ndarray) -> np.ndarray:
 
 
 @composite
+@on_its_gpu
 def upsample(
     x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,

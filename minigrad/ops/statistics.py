@@ -16,7 +16,7 @@ from ..engine.graph import detached, raw, wrap
 from ..engine.primitive import linear
 from ..engine.registry import op
 from ..modes import deterministic
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from ..tensor_api.tensor import Tensor
 from .axes import (
     array_beside,
@@ -72,6 +72,7 @@ def average(
 
 
 @composite(numpy=np.cov)
+@on_its_gpu
 def cov(
     m: Any,
     y: Any = None,
@@ -213,6 +214,7 @@ def _bin_numbers(x: Any) -> Any:
 
 
 @composite(numpy=np.bincount)
+@on_its_gpu
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer of x (n,) occurs; with weights, the sum of theirs (differentiable)."""
     index = _bin_numbers(constant_array(x))
@@ -232,6 +234,7 @@ def _as_given(y: Any, *inputs: Any) -> Any:
 
 
 @composite(numpy=np.histogram)
+@on_its_gpu
 def histogram(
     x: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Any, Any]:
@@ -300,6 +303,7 @@ def _bin_of(values: Any, edges: Any) -> Any:
 
 
 @composite(numpy=np.histogramdd)
+@on_its_gpu
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
     weights: Any = None,
@@ -365,6 +369,7 @@ def _by_volume(y: Any, edges: list) -> Any:
 
 
 @composite(numpy=np.histogram2d)
+@on_its_gpu
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
     weights: Any = None,

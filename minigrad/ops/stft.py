@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.graph import raw
 from ..engine.registry import op
-from ..tensor_api.composite import composite
+from ..tensor_api.composite import composite, on_its_gpu
 from .axes import array_beside, array_like, as_floating, constant_like
 
 __all__ = ["istft", "stft"]
@@ -54,6 +54,7 @@ def stft(
 
 
 @composite
+@on_its_gpu
 def istft(
     x: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,

@@ -4,12 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ..backends.device import at
 from ..backends.leaving import contextmanager, ended_by
 from ..engine.errors import describe
 from ..engine.versions import note_write
 from ..tensor_api.tensor import Tensor
 from .arguments import loads_whole, require_state
 from .packs import working_dtype
+
+
+def _copied(p: Tensor, dtype: Any) -> Any:
+    """The parameter's values in new memory, on its GPU."""
+    with at(p.data):
+        return p.data.astype(dtype)
 
 
 class EMA:
@@ -35,7 +42,7 @@ class EMA:
         self.warmup = warmup
         self.updates = 0
         # in float32 for 16-bit floats, in which the small changes would be lost
-        self.averages = [p.data.astype(working_dtype(p.data)) for p in self.params]
+        self.averages = [_copied(p, working_dtype(p.data)) for p in self.params]
 
     def update(self) -> None:
         """Take the parameters' present values into the averages; call it after each step."""
@@ -44,19 +51,21 @@ class EMA:
         if self.warmup:
             decay = min(decay, (1 + self.updates) / (10 + self.updates))
         for average, p in zip(self.averages, self.params, strict=True):
-            average += ((p.data - average) * (1 - decay)).astype(average.dtype)
+            with at(average):
+                average += ((p.data - average) * (1 - decay)).astype(average.dtype)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """`with ema.applied():` the parameters hold their averages, afterwards their own values."""
-        own = [p.data.copy() for p in self.params]
+        own = [_copied(p, p.dtype) for p in self.params]
         with ended_by(partial(self._write, own)):
             self._write(self.averages)
             yield
 
     def _write(self, values: list) -> None:
         for p, value in zip(self.params, values, strict=True):
-            p.data[...] = value
+            with at(p.data):
+                p.data[...] = value
             note_write(p.data, "EMA.applied()")
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, device_of, plain_array, to_device
+from ..backends.device import array_module, at, device_of, plain_array, to_device
 from ..engine.errors import describe
 from ..engine.events import capture_origin
 from ..engine.versions import note_write
@@ -164,19 +164,22 @@ class Optimizer(OptimizerHooks):
         for place, group in enumerate(self.param_groups):
             ready = [p for p in group["params"] if p.grad is not None]
             for p in ready:
-                self._advance(p, group)
+                with at(p.data):
+                    self._advance(p, group)
             update = self._update_in(group)
             alone = []
             for params in self._together(place, ready):
                 if isinstance(params, Pack):
-                    params.step(update)
+                    with at(params.x):
+                        params.step(update)
                     stepped.append(params.x)
                 else:
                     job = working(params.data), working(params.grad.data), self._state[params]
                     alone.append(job)
             left = step_by_kernels(update, alone) if self.elementwise else alone
             for x, g, state in left:
-                step_alone(update, x, g, state, self.elementwise)
+                with at(x):
+                    step_alone(update, x, g, state, self.elementwise)
                 stepped.append(x)
             for p in ready:
                 note_write(p.data, what, origin)
@@ -233,7 +236,8 @@ class Optimizer(OptimizerHooks):
             alike = ready if self.elementwise else []
             for params in grouped(alike, lambda p: _numbers(self._state[p])):
                 if len(params) > 1:
-                    made.append(Pack(params, [self._state[p] for p in params]))
+                    with at(params[0].data):
+                        made.append(Pack(params, [self._state[p] for p in params]))
                     made[-1].adopt()
                 else:
                     made.append(params[0])

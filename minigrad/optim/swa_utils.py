@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..backends.device import at
 from ..backends.leaving import ended_by
 from ..engine.versions import note_write
 from ..modes.recording import no_grad
@@ -129,7 +130,8 @@ class AveragedModel(Module):
 
 def _write(tensors: list[Tensor], values: Iterable[Any]) -> None:
     for x, value in zip(tensors, values, strict=True):
-        x.data[...] = create.as_tensor(value, dtype=x.dtype, device=x.device).data
+        with at(x.data):
+            x.data[...] = create.as_tensor(value, dtype=x.dtype, device=x.device).data
         note_write(x.data, "AveragedModel.update_parameters")
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import device
 from ..engine import events, modes, versions
 from ..engine.graph import TensorBase
 from .awaited import Awaited, Spec, spec_of
@@ -189,6 +190,8 @@ def mode_in_the_way(here: dict) -> str:
         return "a tape, saved-tensor hooks, a checkpoint or anomaly mode looks at every op"
     if here["autocast"] is not None:
         return "it runs under autocast"
+    if device.several:
+        return "several GPUs are in use, and a program runs on one"
     if modes.checked or here["session"] is not None:
         return "a session or deterministic mode looks at every op"
     if events.listeners and not all_hear_replays():
@@ -207,6 +210,8 @@ def unfit(op: Any, args: tuple, params: dict, gradients: set[int]) -> str:
         return f"{op.__name__} has a tensor among its static parameters"
     if any(type(x) is Awaited and spec_of(x).index in gradients for x in args):
         return f"{op.__name__} takes a gradient"
+    if op.__name__ == "device_copy" and "cpu" not in (params["device"], params["source"]):
+        return "device_copy goes from one GPU to another, and a program runs on one"
     if params.get("generator") is not None:
         return f"{op.__name__} draws from a generator of its own"
     return ""

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import random
-from ..backends.device import device_of
+from ..backends import device, random
 from ..backends.dtypes import weak_scalars
 from ..backends.leaving import left_always
 from ..backends.locks import Lock
@@ -213,7 +212,14 @@ class Compiler:
         self, fn: Callable, args: list, entry: Entry, pure: bool,
         check: Callable[[Any, list], None], part: str,
     ) -> Any:  # fmt: skip
-        if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
+        arrays = [x.array for x in parts_of(args, Traced)]
+        if any(device.at(x) is not device.HERE for x in arrays):
+            raise TapeError(
+                f"compile: {entry!r} has an array of a GPU that is not the current one, and a "
+                "program runs on one GPU; run the ops of the other GPUs outside it",
+                op=entry.op.name,
+            )
+        if any(device.device_of(x) != "cpu" for x in arrays):
             # on a GPU an op is one or a few kernels; traced, each NumPy call would be a kernel
             result = self.trace.call("call", fn, args, {}, entry.op.name)
             step = self.trace.steps[-1]

@@ -1,12 +1,28 @@
 """Functions made of ops, which NumPy's functions may mean on tensors as they may an op."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..backends import device
 from ..backends.dtypes import plain_floats
+from ..engine.graph import gpu_array
 from ..engine.registry import numpy_table
 from ..engine.registry import op as registry
 from .help import with_call_context
+
+
+def on_its_gpu(fn: Callable) -> Callable:
+    """Decorator: where several GPUs are in use, all of fn runs on that of its first array."""
+
+    @functools.wraps(fn)
+    def placed(*args: Any, **kwargs: Any) -> Any:
+        if not device.several:
+            return fn(*args, **kwargs)
+        with device.at(gpu_array((*args, *kwargs.values()))):
+            return fn(*args, **kwargs)
+
+    return placed
 
 
 def composite(

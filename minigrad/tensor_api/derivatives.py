@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import DeviceError, array_module, device_of, plain_arrays
+from ..backends.device import DeviceError, array_module, at, device_of, plain_arrays
 from ..backends.dtypes import is_differentiable
 from ..backends.pool import is_count
 from ..engine import graph, modes
@@ -309,8 +309,9 @@ def _seed(root: Tensor, g: Any, as_tensor: bool, called: str) -> Any:
     elif type(data) is np.ndarray:
         g = np.array(1, data.dtype, ndmin=data.ndim)  # in a third of the time of ones_like
     elif type(data) in plain_arrays:  # of a GPU: the same
-        g = type(data)(data.shape, data.dtype)
-        g.fill(1)
+        with at(data):
+            g = type(data)(data.shape, data.dtype)
+            g.fill(1)
     else:
         g = np.ones_like(data)
     kind = type(root) if root.level else Tensor

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import device_of, plain_array, to_device
+from ..backends.device import at, device_of, plain_array, to_device
 from ..backends.dtypes import require_fit
 from ..backends.memory_order import in_memory_order
 from ..engine import graph, modes
@@ -168,7 +168,8 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
     if modes.state.pending is not None:
         modes.state.pending.end("memory is written in place")
     try:
-        x._data[index] = value
+        with at(x._data):
+            x._data[index] = value
     except ValueError as error:
         if getattr(getattr(x._data, "flags", None), "writeable", True):
             picked = np.shape(x._data[index])

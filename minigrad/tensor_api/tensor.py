@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends.device import array_module, to_host
+from ..backends.device import array_module, of_a_gpu, to_host
 from ..backends.dtypes import is_differentiable
 from ..engine import graph, modes
 from ..engine.errors import describe
@@ -46,7 +46,7 @@ class Tensor(InPlace, TensorHooks, TensorBase):
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
         # CuPy's asarray would copy to the current GPU
-        self._data = of_numbers(np.asarray(data) if array_module(data) is np else data)
+        self._data = of_numbers(np.asarray(data) if array_module(data) is np else of_a_gpu(data))
         self.node = None
         self._grad = None
         self.requires_grad = requires_grad

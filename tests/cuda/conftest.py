@@ -72,6 +72,18 @@ def fake(monkeypatch):
 
 
 @pytest.fixture
+def two(fake, monkeypatch):
+    """Two GPUs of the stand-in, which refuses work of the current one on memory of the other."""
+    monkeypatch.setattr(fake.cuda.runtime, "getDeviceCount", lambda: 2)
+    before = device.on_second_gpu[:]
+    mg.zeros(1, device="cuda:1")
+    yield fake
+    if before:
+        mg.engine.modes.add_check(-1)
+        device.on_second_gpu, device.several = before, False
+
+
+@pytest.fixture
 def kernels(request, monkeypatch):
     """The sources of the kernels that have run, on the GPU or, compiled for the host, without one.
 

@@ -83,7 +83,7 @@ class ndarray:
 
     @property
     def device(self) -> "_Device":
-        return _Device()
+        return _Device(streams.device_of(self._a))
 
     def _to_host(self) -> None:
         transfers["to host"] += 1
@@ -161,6 +161,9 @@ class ndarray:
         return here(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if all(part is None or part is ... or isinstance(part, int | slice) for part in parts):
+            return ndarray(self._a[parts if ... in parts else (*parts, ...)])  # a view is no work
         streams.used(self._a)
         y = self._a[_inner(key, "x[...]")]
         return ndarray(np.asarray(y))
@@ -190,7 +193,8 @@ class ndarray:
 
     @property
     def data(self) -> Any:
-        return types.SimpleNamespace(ptr=self._a.ctypes.data, array=self._a, device_id=0)
+        here = streams.device_of(self._a)
+        return types.SimpleNamespace(ptr=self._a.ctypes.data, array=self._a, device_id=here)
 
     @property
     def real(self) -> Any:
@@ -269,6 +273,9 @@ class _Ufunc:
 
 def _asarray(x: Any, dtype: Any = None, copy: bool | None = None, **_: Any) -> ndarray:
     """cupy.asarray and cupy.array: the open way from the host to the device."""
+    if isinstance(x, ndarray) and x.device.id != streams.device():  # CuPy copies from there
+        streams.used(x._a, copied=True)
+        return ndarray(x._a.astype(dtype or x.dtype))
     if isinstance(x, ndarray):
         a = x._a.astype(dtype or x.dtype, copy=bool(copy))
         return x if a is x._a else ndarray(a)
@@ -318,14 +325,22 @@ def _scipy_linalg() -> Any:
 
 
 class _Device:
-    def __init__(self, *_: Any):
-        self.id = 0
+    def __init__(self, number: int | None = None):
+        self.id = streams.device() if number is None else number
+        self._before: list[int] = []
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Device) and self.id == other.id
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __enter__(self) -> "_Device":
+        self._before.append(streams.device())
+        streams.set_device(self.id)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        pass
+        streams.set_device(self._before.pop())
 
     def synchronize(self) -> None:
         streams.wait_for_all()
@@ -336,7 +351,7 @@ class _Device:
 
 _cuda = types.SimpleNamespace(
     is_available=lambda: True, Device=_Device, Stream=streams.Stream, Event=streams.Event,
-    runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, getDevice=lambda: 0),
+    runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, getDevice=streams.device),
     nvtx=types.SimpleNamespace(RangePush=streams.push, RangePop=streams.pop),
     get_current_stream=streams.current, get_elapsed_time=streams.elapsed,
 )  # fmt: skip

@@ -8,6 +8,8 @@ run (a vector clock: recording copies it, waiting merges it). From that follow t
 - memory is freed, so that the next array of the stream in which it was allocated may get it, while
   another stream may still use it: CuPy's pool keeps what is free by stream.
 
+A RuntimeError ends work of one GPU on the memory of another one.
+
 `faults` says each in a sentence. The device is as slow as it can be: an event is done only when the
 host has waited for it or for something behind it.
 """
@@ -64,7 +66,7 @@ class Event:
 
 class Stream:
     def __init__(self, null: bool = False, non_blocking: bool = False, **_: Any):
-        self.ptr = 0 if null else next(_numbers)
+        self.ptr, self.device = 0 if null else next(_numbers), device()
         _streams.add(self)
         self.clock: dict[int, int] = {}
 
@@ -100,7 +102,17 @@ class Stream:
         _local.entered.pop()
 
 
+def device() -> int:
+    """The number of this thread's current GPU."""
+    return getattr(_local, "device", 0)
+
+
+def set_device(number: int) -> None:
+    _local.device = number
+
+
 null = Stream(null=True)
+_nulls = {0: null}
 
 
 def wait_for_all() -> None:
@@ -110,9 +122,13 @@ def wait_for_all() -> None:
 
 
 def current() -> Stream:
-    """The stream of this thread."""
-    entered = getattr(_local, "entered", None)
-    return entered[-1] if entered else null
+    """The stream of this thread on its current GPU."""
+    here = device()
+    entered = [s for s in getattr(_local, "entered", ()) if s.device == here]
+    if not entered and here not in _nulls:
+        _nulls[here] = Stream(null=True)
+        _nulls[here].ptr = -here  # in the clocks; the address is 0 on each GPU
+    return entered[-1] if entered else _nulls[here]
 
 
 def elapsed(first: Event, last: Event) -> float:
@@ -135,8 +151,11 @@ def pop() -> None:
 
 def reset() -> None:
     """Forget everything that was seen."""
-    for known in (faults, waits, ranges, closed, _finished, _blocks, _free, null.clock):
+    for known in (faults, waits, ranges, closed, _finished, _blocks, _free):
         known.clear()
+    for stream in _nulls.values():
+        stream.clock.clear()
+    set_device(0)
 
 
 # -- what the stand-in's arrays tell ---------------------------------------------------------------
@@ -146,7 +165,7 @@ class _Block:
     """Memory: the stream in which it was allocated, the last write, and the last use by stream."""
 
     def __init__(self, root: Any, stream: Stream, tick: int):
-        self.home = stream.ptr
+        self.home, self.device = stream.ptr, device()
         self.written = {stream.ptr: tick}
         self.uses = {stream.ptr: tick}
         identity = id(root)
@@ -167,6 +186,12 @@ def owner(a: Any) -> Any:
     return a
 
 
+def device_of(a: Any) -> int:
+    """The number of the GPU in whose memory `a` lies."""
+    block = _blocks.get(id(owner(a)))
+    return device() if block is None else block.device
+
+
 def made(a: Any) -> None:
     """A device array around `a` exists: an allocation and a write, unless it is a view."""
     root, stream = owner(a), current()
@@ -182,13 +207,19 @@ def made(a: Any) -> None:
         _blocks[id(root)] = _Block(root, stream, tick)
 
 
-def used(a: Any, written: bool = False) -> None:
-    """Work of the current stream reads the memory of `a`, or writes it."""
+def used(a: Any, written: bool = False, copied: bool = False) -> None:
+    """Work of the current stream reads the memory of `a`, or writes it.
+
+    copied: a copy from one GPU to another reads it.
+    """
     root, stream = owner(a), current()
     with _lock:
         block = _blocks.get(id(root))
         if block is None:
             return made(a)
+        if block.device != device() and not copied:
+            what = "writes" if written else "reads"
+            raise RuntimeError(f"GPU {device()} {what} memory of GPU {block.device}")
         tick = stream.tick()
         before = block.uses if written else block.written
         if not _covers(stream.clock, before):

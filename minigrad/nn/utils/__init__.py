@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.device import array_module, at
 from ...backends.dtypes import accumulator
 from ...engine.registry import op
 from ...engine.versions import note_write
 from ...ops.axes import constant_array
 from ...tensor_api import create
+from ...tensor_api.composite import on_its_gpu
 from ...tensor_api.help import missing_names_of as _missing_names_of
 from ...tensor_api.tensor import Tensor
 from .. import init, singular
@@ -70,14 +71,15 @@ def _lengths(arrays: list[Any], p: float) -> list[float]:
     found = []
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         for x in arrays:
-            x = x.reshape(-1)
-            if p == 2 and type(x) is np.ndarray and x.dtype.kind == "f":
-                y = math.sqrt(x.dot(x))  # as linalg.norm's, in half of its time
-            else:
-                y = float(array_module(x).linalg.norm(x, p))
-            end = ends[x.dtype.char]
-            if far and not 1 / end < y < end:
-                y = _scaled_length(x, p, y)
+            with at(x):
+                x = x.reshape(-1)
+                if p == 2 and type(x) is np.ndarray and x.dtype.kind == "f":
+                    y = math.sqrt(x.dot(x))  # as linalg.norm's, in half of its time
+                else:
+                    y = float(array_module(x).linalg.norm(x, p))
+                end = ends[x.dtype.char]
+                if far and not 1 / end < y < end:
+                    y = _scaled_length(x, p, y)
             found.append(y)
     return found
 
@@ -130,14 +132,19 @@ def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
     scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
         for g in gradients:
-            wide = accumulator(g.dtype)
-            if wide is None:
-                _multiply(g.data, scale)
-            else:  # a scale of 16 bits would have few digits, or none
-                values = g.data.astype(wide)
-                _multiply(values, scale)
-                g.data[...] = values
+            _scale_one(g, scale)
             note_write(g.data, "clipping of gradients by their norm")
+
+
+@on_its_gpu
+def _scale_one(g: Tensor, scale: float) -> None:
+    wide = accumulator(g.dtype)
+    if wide is None:
+        _multiply(g.data, scale)
+    else:  # a scale of 16 bits would have few digits, or none
+        values = g.data.astype(wide)
+        _multiply(values, scale)
+        g.data[...] = values
 
 
 def _multiply(x: Any, scale: float) -> None:
@@ -163,7 +170,8 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
         )
     for g in gradients:
         bound = g.dtype.type(clip_value)
-        np.minimum(np.maximum(g.data, -bound, out=g.data), bound, out=g.data)
+        with at(g.data):
+            np.minimum(np.maximum(g.data, -bound, out=g.data), bound, out=g.data)
         note_write(g.data, "clip_grad_value_")
 
 
@@ -194,7 +202,9 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
         raise ValueError(f"vector_to_parameters: needs a vector ({total},), got {vec.shape}")
     start = 0
     for p in parameters:
-        p.data[...] = vec.data[start : start + p.size].reshape(p.shape)
+        piece = op.to(vec[start : start + p.size], p.device).data
+        with at(p.data):
+            p.data[...] = piece.reshape(p.shape)
         note_write(p.data, "vector_to_parameters")
         start += p.size
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.device import array_module, at
 from ...modes.recording import no_grad
 from ...tensor_api import create
 from ...tensor_api.help import missing_names_of as _missing_names_of
@@ -111,7 +111,7 @@ def global_unstructured(
         for (module, name), x in zip(pairs, now, strict=True)
     ]
     xp = array_module(now[0].data)
-    with no_grad():
+    with no_grad(), at(given[0]):
         mask = PruningContainer(method).compute_mask(
             Tensor(xp.concatenate(given)), Tensor(xp.concatenate(masks))
         )

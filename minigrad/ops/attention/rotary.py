@@ -5,7 +5,7 @@ from typing import Any
 from ...backends.dtypes import accumulator
 from ...engine.errors import describe
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.help import with_call_context
 from ..axes import array_like, as_floating, constant_array, module_of
 
@@ -28,6 +28,7 @@ def rotary_angles(positions: Any, size: int, base: float = 10000.0) -> tuple:
 
 
 @composite
+@on_its_gpu
 def rotary(
     x: Any,
     positions: Any = None,

@@ -10,7 +10,7 @@ from ...backends.dtypes import is_number, require_fit
 from ...engine.graph import raw
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.methods import each_of
 from ..axes import array_beside, array_like, both_arrays, goes_into, module_of, sum_to
 from ..batching import full
@@ -124,6 +124,7 @@ def setitem_batch(op, xs, batched, params):
 
 
 @composite
+@on_its_gpu
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of x with x[indices] = values, or with accumulate x[indices] += values.
 

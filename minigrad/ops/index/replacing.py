@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.dtypes import common_dtype, is_number, weak_scalars
 from ...engine.graph import raw
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import (
     array_beside,
     array_like,
@@ -125,6 +125,7 @@ def select(condlist: Sequence, choicelist: Sequence, default: Any = 0) -> Any:
 
 
 @composite(numpy=np.choose)
+@on_its_gpu
 def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """y[i] = choices[a[i]][i]: for each place the entry of the choice that a names
 
@@ -195,6 +196,7 @@ def _condition_over(x: Any, condition: Any) -> Any:
 
 
 @composite(numpy=np.piecewise)
+@on_its_gpu
 def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwargs: Any) -> Any:
     """f_i(x) where condition i holds (the last one that does), f_n or 0 where none does
 
@@ -239,6 +241,7 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """x with the first entries of source, in order, where the mask, broadcast to x, is true."""
     x = array_like(x)
@@ -270,6 +273,7 @@ def slice_scatter(
 
 
 @composite
+@on_its_gpu
 def diagonal_scatter(x: Any, src: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """x with src (…, n) on the diagonal of the axes: the inverse of mg.diagonal."""
     x = array_like(x)

@@ -10,7 +10,7 @@ from ...backends.dtypes import is_floating
 from ...engine.graph import raw
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, axis_of, goes_into, on_host
 from ..batching import behind, flat, full
 from .items import written
@@ -129,6 +129,7 @@ def index_select(x: Any, axis: int, index: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """x with alpha · source added, slice by slice, at a 1-d index along `axis`; repeats add up."""
     x, source = array_like(x), array_like(source)
@@ -274,6 +275,7 @@ def gather(x: Any, axis: int, index: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def scatter(x: Any, axis: int, index: Any, src: Any) -> Any:
     """A copy of x with y[index[i, j], j] = src[i, j] for axis=0: PyTorch's scatter.
 
@@ -287,6 +289,7 @@ def scatter(x: Any, axis: int, index: Any, src: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Any:
     """x with src[i, j] added at [index[i, j], j] for axis=0: PyTorch's scatter_add.
 

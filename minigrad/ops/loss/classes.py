@@ -14,7 +14,7 @@ from ...engine.errors import describe
 from ...engine.primitive import linear, primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.tensor import Tensor
 from ..axes import array_like, module_of
 from ..batching import apart, full, merged
@@ -166,6 +166,7 @@ for _op in (cross_entropy_index, nll_index):
 
 @composite
 @in_float32
+@on_its_gpu
 def cross_entropy(
     x: Any,
     target: Any,
@@ -237,6 +238,7 @@ def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: fl
 
 @composite
 @in_float32
+@on_its_gpu
 def nll(
     x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:

@@ -10,7 +10,7 @@ from ...engine.graph import raw
 from ...engine.primitive import elementwise, primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, as_floating, both_arrays, on_host, widen
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
@@ -260,6 +260,7 @@ def _unit(x: Any, eps: float) -> Any:
 
 @composite
 @in_float32
+@on_its_gpu
 def cosine_embedding(
     a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:

@@ -13,7 +13,7 @@ from ...backends.dtypes import accumulator, common_dtype
 from ...engine.primitive import primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, plus, widen
 from ..batching import apart, each_in_turn, full, merged
 from ..softmax import NEARLY_ALL
@@ -135,6 +135,7 @@ linear_nll_grads.batch(each_in_turn)
 
 @composite
 @in_float32
+@on_its_gpu
 def linear_cross_entropy(
     x: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
     reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0,

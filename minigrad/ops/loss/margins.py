@@ -12,7 +12,7 @@ from ...backends.dtypes import common_dtype
 from ...engine.graph import raw
 from ...engine.registry import op
 from ...modes.autocast import in_float32
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.tensor import Tensor
 from ..axes import (
     array_like,
@@ -59,6 +59,7 @@ def margin_ranking(
 
 @composite
 @in_float32
+@on_its_gpu
 def soft_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = log(1 + e^(−target x)) for targets ±1, without overflow."""
     x = as_floating(array_like(x))
@@ -89,6 +90,7 @@ def _as_rows(name: str, x: Any) -> Any:
 
 @composite
 @in_float32
+@on_its_gpu
 def multi_margin(
     x: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
@@ -124,6 +126,7 @@ def multi_margin(
 
 @composite
 @in_float32
+@on_its_gpu
 def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = Σ_{t in target, j not in target} max(0, 1 − x_t + x_j) / c for scores x (n, c).
 
@@ -156,6 +159,7 @@ def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
 
 @composite
 @in_float32
+@on_its_gpu
 def gaussian_nll(
     x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:

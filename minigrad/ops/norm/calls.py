@@ -8,7 +8,7 @@ import numpy as np
 from ...backends.dtypes import accumulator, finfo, is_floating, refuse_gradient
 from ...engine.errors import describe
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, constant_of_each, widen
 from .standardize import standardize
 
@@ -85,6 +85,7 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
 
 
 @composite
+@on_its_gpu
 def batch_norm(
     x: Any,
     running_mean: Any = None,
@@ -151,6 +152,7 @@ def _by_running(call: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, 
 
 
 @composite
+@on_its_gpu
 def instance_norm(
     x: Any,
     running_mean: Any = None,

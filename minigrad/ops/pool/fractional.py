@@ -14,7 +14,7 @@ from ...backends.device import device_of
 from ...backends.dtypes import accumulator, is_floating
 from ...engine.graph import raw
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.create import rand
 from ..axes import array_beside, array_like, constant_like
 from ..elementwise.support import ordered
@@ -105,6 +105,7 @@ def _places(size: tuple, kernel: tuple, out: tuple, samples: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def fractional_max_pool2d(
     x: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -122,6 +123,7 @@ def fractional_max_pool2d(
 
 
 @composite
+@on_its_gpu
 def fractional_max_pool3d(
     x: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,

@@ -8,7 +8,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...backends.dtypes import common_dtype, is_differentiable
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.tensor import Tensor
 from ..axes import (
     array_like,
@@ -92,6 +92,7 @@ BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one 
 
 
 @composite(numpy=np.quantile)
+@on_its_gpu
 def quantile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
     *, weights: Any = None,
@@ -161,6 +162,7 @@ def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: Any) -> Any:
 
 
 @composite(numpy=np.percentile)
+@on_its_gpu
 def percentile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
     *, weights: Any = None,

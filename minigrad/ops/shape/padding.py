@@ -6,7 +6,7 @@ import numpy as np
 
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, constant_array, constant_like, number_in, widen
 from .borders import OPTION, bordered
 
@@ -124,6 +124,7 @@ def _stretches(n: int, before: int, after: int, mode: Any) -> list[tuple[slice, 
 
 
 @composite(numpy=np.pad)
+@on_its_gpu
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **other) -> Any:
     """x with elements added around it: NumPy's pad.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import DeviceError
+from ...backends.device import DeviceError, to_host
 from ...tensor_api.tensor import Tensor
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
@@ -87,7 +87,7 @@ def _compare(what: str, y: Any, expected: np.ndarray, dtype: str) -> None:
     y = y.data if isinstance(y, Tensor) else y
     if isinstance(y, np.ndarray):
         raise GradcheckError(f"{what} came back on the host")
-    y = y.get() if hasattr(y, "get") else np.asarray(y)  # a Python bool or number lives on the host
+    y = to_host(y)  # a Python bool or number lives on the host
     if y.shape != expected.shape or y.dtype != expected.dtype:
         raise GradcheckError(
             f"{what} is {y.dtype} {y.shape} on the GPU and {expected.dtype} {expected.shape} on "
