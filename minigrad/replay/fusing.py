@@ -158,6 +158,8 @@ def fused(steps: list[Step], trace: Trace, ends: list[int], written: set[int]) -
 
 def _belonging(part: Step, whole: Step) -> Step:
     part.source = whole.source
+    if part.source is not None and part.name != whole.name:  # `bias` of linear is another kernel
+        part.source = part.source._replace(op=part.name)
     return part
 
 

@@ -5,7 +5,9 @@ import pytest
 
 import minigrad as mg
 from minigrad.instrument.cells import IN_GRAPH, REPLAY
-from minigrad.replay.heard import ReplayedCall
+from minigrad.replay.fusing import _belonging
+from minigrad.replay.heard import ReplayedCall, op_of
+from minigrad.tape.trace import Source, Step
 
 LARGE = 1 << 18  # elements from which NumPy's calls go block by block
 
@@ -104,6 +106,12 @@ def test_a_profile_that_needs_every_op_gets_every_op(options, capsys):
         x.grad = None
         step(x)
     assert "a listener (an event log, a profile of memory) hears every op" in step.explain()
+
+
+def test_a_part_of_an_op_that_is_another_kernel_has_its_own_name():
+    whole, bias, rest = (Step("call", abs, (), {}, name) for name in ("linear", "bias", "linear"))
+    whole.source = Source("linear", "forward", ())
+    assert [op_of(_belonging(part, whole)) for part in (rest, bias)] == ["linear", "bias"]
 
 
 def test_calls_in_a_cuda_graph_are_listed_without_times():
