@@ -94,6 +94,14 @@ def transformer(browser: Browser) -> None:
         shot(opened(browser, url, theme), name, look)
 
 
+def kernels(browser: Browser) -> None:
+    programs.compiled_step(str(WORK / "step.json"))
+    dump = dumped("kernels", json.loads((WORK / "step.json").read_text()))
+    url = page_of(dump, "A compiled step: its fused kernels")
+    page = opened(browser, url, size={"width": 1150, "height": 1600})
+    shot(page, "kernels", "app.unfoldAll(); app.fit()")
+
+
 def large(browser: Browser) -> None:
     sys.path.insert(0, str(HERE.parent.parent / "benchmarks"))
     import viewer
@@ -207,7 +215,7 @@ def animated(browser: Browser) -> None:
 
 PICTURES = {
     "step-through": step_through, "parallel": parallel, "transformer": transformer, "large": large,
-    "checks": checks, "animated": animated, "still": still, "first": first,
+    "kernels": kernels, "checks": checks, "animated": animated, "still": still, "first": first,
     "report": report,
 }  # fmt: skip
 

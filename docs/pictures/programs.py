@@ -124,3 +124,27 @@ def transformer(blocks: int = 1) -> mg.record_backward:
     with mg.record_backward() as rec:
         (layers(x) ** 2).mean().backward()
     return rec
+
+
+def compiled_step(path: str) -> None:
+    """The program of a training step under mg.compile, with the kernels of mg.accelerate."""
+    mg.manual_seed(0)
+    model = nn.Linear(64, 256)
+    optimizer = mg.optim.Adam(model.parameters(), lr=1e-3)
+
+    @mg.compile
+    def step(x: mg.Tensor, target: mg.Tensor) -> mg.Tensor:
+        optimizer.zero_grad()
+        h = model(x)
+        h = mg.tanh(h) * h + h / 2
+        loss = -(mg.log_softmax(h) * target).sum() / len(x)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = mg.randn(1024, 64, dtype="float32")
+    target = mg.softmax(mg.randn(1024, 256, dtype="float32"))
+    with mg.accelerate(process=False):
+        for _ in range(2):
+            step(x, target)
+    step.dump_graph(path)
