@@ -164,8 +164,7 @@ class Optimizer(OptimizerHooks):
         for place, group in enumerate(self.param_groups):
             ready = [p for p in group["params"] if p.grad is not None]
             for p in ready:
-                with at(p.data):
-                    self._advance(p, group)
+                self._advance(p, group)
             update = self._update_in(group)
             alone = []
             for params in self._together(place, ready):
@@ -220,7 +219,8 @@ class Optimizer(OptimizerHooks):
                 x, value = working(p.data), self.start(name, group)
                 shape = self.shape(name, x)
                 if shape is not None:
-                    state[name] = array_module(x).full(shape, value, working_dtype(x))
+                    with at(x):
+                        state[name] = array_module(x).full(shape, value, working_dtype(x))
                     self._packs.clear()
         self.advance(state, group)
 
