@@ -127,7 +127,7 @@ def _handed_out(program: Any) -> Iterator[tuple[str, int]]:
     names = {
         spec.index: f"{getattr(program.outsides[k].tensor, 'name', None) or 'leaf'}.grad"
         for call in program.calls
-        for (k, _), spec in zip(call.leaves or (), call.outputs, strict=False)
+        for (k, _), spec in zip(call.leaves or [], call.outputs, strict=False)
     }
     ends = iter(program.runner.ends)
     for number, there in zip(program.order, program.runner.form, strict=True):
