@@ -73,12 +73,14 @@ def _means(old: int, new: int) -> np.ndarray:
 
 
 @composite
+@on_its_gpu
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Any:
     """adaptive_avg_pool2d's form in one dimension: x (..., W) -> (..., output_size)."""
     return _adaptive(*_checked("adaptive_avg_pool1d", x, output_size, 1))
 
 
 @composite
+@on_its_gpu
 def adaptive_avg_pool2d(x: Any, output_size: Any) -> Any:
     """y = means of windows spread evenly over x (..., H, W), as many as output_size asks.
 
@@ -88,6 +90,7 @@ def adaptive_avg_pool2d(x: Any, output_size: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def adaptive_avg_pool3d(x: Any, output_size: Any) -> Any:
     """adaptive_avg_pool2d's form in three dimensions: x (..., D, H, W)."""
     return _adaptive(*_checked("adaptive_avg_pool3d", x, output_size, 3))

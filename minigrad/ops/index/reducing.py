@@ -9,7 +9,7 @@ from ...backends.device import array_module, device_of, to_device, to_host
 from ...backends.dtypes import common_dtype, highest, is_floating, lowest
 from ...engine.primitive import primitive
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import (
     array_like,
     axis_of,
@@ -147,6 +147,7 @@ def scatter_batch(op_, xs, batched, params):
 
 
 @composite
+@on_its_gpu
 def scatter_reduce(
     x: Any, axis: int, index: Any, src: Any, reduce: str, include_self: bool = True
 ) -> Any:
@@ -222,6 +223,7 @@ def _constant(index: Any) -> Any:
 
 
 @composite
+@on_its_gpu
 def index_reduce(
     x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool = True
 ) -> Any:

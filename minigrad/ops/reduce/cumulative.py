@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.dtypes import accumulator, common_dtype
 from ...engine.primitive import linear, primitive
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import accumulate, axis_of, module_of, widen
 from ..batching import along, both_along
 
@@ -115,6 +115,7 @@ def product_before(x: Any, axis: int, reverse: bool = False) -> Any:
 
 
 @composite(numpy=getattr(np, "cumulative_sum", ()))
+@on_its_gpu
 def cumulative_sum(
     x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
@@ -123,6 +124,7 @@ def cumulative_sum(
 
 
 @composite(numpy=getattr(np, "cumulative_prod", ()))
+@on_its_gpu
 def cumulative_prod(
     x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...engine.primitive import linear
 from ...engine.registry import op
-from ...tensor_api.composite import composite
+from ...tensor_api.composite import composite, on_its_gpu
 from ..axes import array_like, axis_of, constant_array, module_of
 from ..batching import flat, reduction
 
@@ -89,6 +89,7 @@ def tile(x: Any, reps: Any) -> Any:
 
 
 @composite(numpy=np.repeat)
+@on_its_gpu
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each element along `axis` (None: of x flattened) several times in a row.
 
