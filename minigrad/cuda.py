@@ -70,10 +70,12 @@ def device(name: int | str) -> AbstractContextManager:
 
 @contextmanager
 def _chosen(number: int) -> Iterator[None]:
-    with _cupy().cuda.Device(number):
-        yield
-    if number != _cupy().cuda.runtime.getDevice():
-        _device.notice_several()  # what was made inside may be used outside
+    try:
+        with _cupy().cuda.Device(number):
+            yield
+    finally:
+        if number != _cupy().cuda.runtime.getDevice():
+            _device.notice_several()  # what was made inside may be used outside
 
 
 def Stream(**options: Any) -> Any:

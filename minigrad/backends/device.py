@@ -219,7 +219,7 @@ def notice_several() -> None:
 
 def of_a_gpu(x: Any) -> Any:
     """x, an array that CuPy has made for the user, which may be the first on its GPU."""
-    if not several and x.data.device_id != require_gpu("x").cuda.runtime.getDevice():
+    if not several and x.data.device_id != require_gpu("an array of CuPy").cuda.runtime.getDevice():
         notice_several()
     return x
 

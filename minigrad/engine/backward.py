@@ -9,6 +9,7 @@ An engine is a function of one BackwardRun that computes what `walk` here does, 
 module adds it to `engines` when it is imported.
 """
 
+import operator
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -316,7 +317,8 @@ def accumulate(x: TensorBase, g: TensorBase, recorded: bool) -> None:
         if x._grad is None:
             x._grad = g
         else:
-            x._grad = x._grad + g if recorded else wrap(op.add(x._grad._data, g._data))
+            add = op.add if device.several else operator.add  # the op adds on the GPU of its arrays
+            x._grad = x._grad + g if recorded else wrap(add(x._grad._data, g._data))
 
 
 # -- one backward ----------------------------------------------------------------------------------
@@ -390,14 +392,13 @@ def _checked(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
 def _walk(work: BackwardRun, walk: Callable[[BackwardRun], None]) -> None:
     """The engine's walk, with the listeners informed of it and of each node, if there are any."""
     vjp = _recorded_vjp if work.create_graph else vjp_for(work.cotangents)
-    if device.several:
-        vjp = _on_its_gpu(vjp)
     heard = events.listeners and not modes.state.muted
     if heard:
         vjp = _timed(vjp)
         if events.around is not None:
             vjp = events.around(vjp)
-    work.vjp = around_rules(vjp, work) if heard or work.hooks is not None else vjp
+    vjp = around_rules(vjp, work) if heard or work.hooks is not None else vjp
+    work.vjp = _on_its_gpu(vjp) if device.several else vjp
     error = None
     try:
         if heard:
@@ -425,7 +426,7 @@ def _recorded_vjp(node: Any, g: Any, plan: Any) -> list:
 
 
 def _on_its_gpu(vjp: NodeVjp) -> NodeVjp:
-    """The same vjp, run on the GPU of the node's cotangent."""
+    """The same vjp, run and heard on the GPU of the node's cotangent."""
 
     def placed(node: Any, g: Any, plan: Any) -> Iterable:
         with device.at(gpu_array(g if type(g) in (list, tuple) else (g,))):

@@ -13,7 +13,10 @@ from .help import with_call_context
 
 
 def on_its_gpu(fn: Callable) -> Callable:
-    """Decorator: where several GPUs are in use, all of fn runs on that of its first array."""
+    """Decorator: where several GPUs are in use, all of fn runs on that of its first array.
+
+    For functions that call NumPy on plain arrays; an op finds its GPU by itself.
+    """
 
     @functools.wraps(fn)
     def placed(*args: Any, **kwargs: Any) -> Any:

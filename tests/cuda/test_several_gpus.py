@@ -283,6 +283,9 @@ def test_a_block_on_another_gpu_counts_once_it_is_left(fake, monkeypatch):
     with mg.cuda.device(0):
         pass
     assert seen == ["several"]
+    with pytest.raises(KeyError), mg.cuda.device(1):
+        raise KeyError  # what was made before it is there still
+    assert seen == ["several", "several"]
 
 
 def test_a_program_of_a_tape_refuses_arrays_of_another_gpu(gpus):
