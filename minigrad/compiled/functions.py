@@ -19,15 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from ..expressions.passes import DENOMINATOR, NUMERATOR
 from .jit import element
 
 LN2 = Fraction("0.6931471805599453094172321214581765680755")
-
-# e^z²/2 Φ(−z) for z of 0 to 14.5 as a quotient of polynomials, for float32: fitted for the smallest
-# largest relative error, 6e-9 (forms of this kind: Cody, Rational Chebyshev approximations for the
-# error function, 1969).
-NUMERATOR = (48.4594779, 42.4790601, 17.7589346, 3.93812128, 0.39894691)
-DENOMINATOR = (96.9189552, 162.288299, 116.545256, 45.5005404, 9.87203098, 1)
 
 # (1 + 2z) e^z² erfc(z) for z ≥ 0 as a polynomial in t = (z − 15/4)/(z + 15/4), which runs from −1
 # to 1: its Chebyshev interpolation of degree 24, written in powers of t, within 1e-16 (the change

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from .passes import OPERATORS, operands, steps
+from .passes import DENOMINATOR, NUMERATOR, OPERATORS, operands, steps
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol
 
 _TYPES = {
@@ -35,6 +35,7 @@ _WORDS = OPERATORS | {
     "isinf": "isinf({0})", "isfinite": "isfinite({0})", "signbit": "signbit({0})",
     "where": "{0} ? {1} : {2}",
     "expit": "1 / (1 + exp{f}(-{0}))",
+    "ndtr": "ndtr_of({0})",
     "gammaln": "({0} == -INFINITY) ? {0} : lgamma{f}({0})",  # C's lgamma is ∞ there
 }  # fmt: skip
 _CALLED = {  # NumPy's name: CUDA's
@@ -45,7 +46,6 @@ _CALLED = {  # NumPy's name: CUDA's
     "arctan2": "atan2", "hypot": "hypot", "absolute": "fabs", "fabs": "fabs", "floor": "floor",
     "ceil": "ceil", "rint": "rint", "trunc": "trunc", "fmax": "fmax", "fmin": "fmin",
     "copysign": "copysign", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx",
-    "ndtr": "normcdf",
 }  # fmt: skip
 _INTEGER = {  # on integers, in integers: only absolute differs from the float form
     "absolute": "({0} < 0) ? -{0} : {0}",
@@ -56,20 +56,37 @@ FOLD = {"sum": "{0} + {1}", "max": "({0} >= {1} || {0} != {0}) ? {0} : {1}",
         "min": "({0} <= {1} || {0} != {0}) ? {0} : {1}"}  # fmt: skip
 BLOCK = 256
 
-PRELUDE = """
+
+def _horner(coefficients: Sequence[float], x: str) -> str:
+    """c₀ + x (c₁ + x (c₂ + …)) in float32, in C."""
+    *others, text = [f"{float(c)}f" for c in coefficients]
+    for c in reversed(others):
+        text = f"{c} + {x} * ({text})"
+    return text
+
+
+PRELUDE = f"""
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
-template <typename T, int N> struct alignas(sizeof(T) * N) Lanes { T v[N]; };
-template <typename T> __device__ T clipped(T x, T low, T high) {  // NaN and a zero's sign stay
+template <typename T, int N> struct alignas(sizeof(T) * N) Lanes {{ T v[N]; }};
+template <typename T> __device__ T clipped(T x, T low, T high) {{  // NaN and a zero's sign stay
     const T y = x < low ? low : x;
     return y > high ? high : y;
-}
-template <typename T> __device__ T remainder_of(T a, T b) {  // NumPy's: of b's sign, and exact
+}}
+template <typename T> __device__ T remainder_of(T a, T b) {{  // NumPy's: of b's sign, and exact
     const T m = fmod(a, b);
     return m == 0 ? copysign(T(0), b) : (m < 0) != (b < 0) ? m + b : m;
-}
+}}
+__device__ double ndtr_of(double x) {{ return erfc(x * -0.7071067811865476) / 2; }}
+__device__ float ndtr_of(float x) {{  // Φ(x) = s below 0, 1 − s above, s = e^−z²/2 R(z), z = |x|
+    const float near = clipped(x, -40.0f, 40.0f), z = fabsf(near);
+    const float e = expf(-0.5f * near * near), lost = fmaf(z, z, -(z * z));  // z² is z·z + lost
+    const float r = __fdividef({_horner(NUMERATOR, "z")}, {_horner(DENOMINATOR, "z")});
+    const float s = r * (e - 0.5f * lost * e);
+    return x < 0 ? s : 1 - s;
+}}
 """
 
 

@@ -33,7 +33,8 @@ KNOWN = COMPARISONS | set(
     "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 "
     "log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
     "arcsinh arccosh arctanh arctan2 hypot absolute fabs sign floor ceil rint trunc maximum "
-    "minimum fmax fmin copysign heaviside remainder erf erfc erfinv erfcx expit gammaln".split()
+    "minimum fmax fmin copysign heaviside remainder erf erfc erfinv erfcx expit gammaln "
+    "ndtr".split()
 )
 _NAMES = {"true_divide": "divide", "abs": "absolute"}
 _NUMBERS = (bool, int, float, np.generic)  # bfloat16's scalars have no NumPy class

@@ -230,10 +230,9 @@ mish = elementwise(
 
 # -- gelu ------------------------------------------------------------------------------------
 
-SQRT_HALF = math.sqrt(0.5)
 INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 TANH_SCALE, TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
-_erfc = special_function("erfc")
+_ndtr = special_function("ndtr")
 
 
 def _bounded(x: Any) -> Any:
@@ -267,12 +266,11 @@ def _gelu(x: Any, approximate: str) -> tuple:
     """(gelu x, its derivative)."""
     if _by_tanh(approximate):
         return _gelu_tanh(x)
-    return normal.gelu(x) if normal.takes(x) else _gelu_erfc(x)
+    return normal.gelu(x) if normal.takes(x) else _gelu_ndtr(x)
 
 
-def _gelu_erfc(x: Any) -> tuple:
-    phi = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
-    phi *= 0.5
+def _gelu_ndtr(x: Any) -> tuple:
+    phi = _ndtr(x)
     near = _bounded(x)
     return x * phi, phi + near * _density(near)
 

@@ -44,6 +44,7 @@ static inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, u
 static inline unsigned int __umulhi(unsigned int a, unsigned int b) {
     return (unsigned int)(((unsigned long long)a * b) >> 32);
 }
+static inline float __fdividef(float a, float b) { return a / b; }
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 static inline int __popc(unsigned int x) { return __builtin_popcount(x); }
