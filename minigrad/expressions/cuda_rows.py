@@ -3,7 +3,8 @@
 Groups of threads take a row each: a part of a warp for short rows, a whole block for long ones. The
 row's inputs are loaded once, 16 bytes at a time, and stay in registers for all passes over them.
 softmax reads x once, though it needs its maximum, then its sum, then each element again. The next
-pass computes values again, which costs less than keeping them in registers.
+pass computes values again, which costs less than keeping them in registers. A result that needs no
+later sum is stored in the pass of an earlier one.
 
 Each pass reads rows that are too long for the registers of a block again (`looped_source`).
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from .cuda import FOLD, HEADERS, PRELUDE, START, computed, expression, pointers, stored
 from .passes import Passes, steps
-from .trace import Symbol, of_row
+from .trace import ROW_FUNCTIONS, Symbol, of_row
 
 VALUES = 64  # 32-bit registers of a thread for loaded values
 THREADS = 256  # in a block, for rows that need fewer
@@ -41,12 +42,15 @@ def layout_of(length: int, full: Sequence[Any]) -> Layout | None:
     while length % width:
         width //= 2
     pieces = -(-length // width)
+    registers = width * sum(max(size, 4) // 4 for size in sizes)  # for one piece of each array
     threads = 1
-    while threads < min(pieces, 32) or threads < 1024 and pieces > 4 * threads:
+    while threads < min(pieces, 32) or threads < THREADS and pieces > 4 * threads:
+        threads *= 2
+    # Larger blocks wait longer for their slowest warp: only rows that need them get them.
+    while threads < 1024 and -(-pieces // threads) > min(8, VALUES // registers):
         threads *= 2
     items = -(-pieces // threads)
-    registers = items * width * sum(max(size, 4) // 4 for size in sizes)
-    return Layout(width, threads, items) if registers <= VALUES else None
+    return Layout(width, threads, items) if items * registers <= VALUES else None
 
 
 def row_source(
@@ -119,28 +123,30 @@ class _Writer(Passes):
         )
 
     def passes(self) -> list[str]:
-        code = []
+        code: list[str] = []
+        left = [(i, y) for i, y in enumerate(self.outputs) if not of_row(y)]
         for phase in self.phases:
             (x,), t, f = phase.args, computed(phase.dtype), phase.op
             fold = FOLD[f].format("sum", f"v{x.number}")
-            code.append(self._row_values([x]))
+            ready = [(i, y) for i, y in left if self._is_ready(y)]
+            left = [(i, y) for i, y in left if not self._is_ready(y)]
+            code.append(self._row_values([x, *[y for _, y in ready]]))
             code.append(f"{t} r{phase.number} = {START[f]};")
-            code.append(
-                self.places(
-                    f"{self._element([x])} "
-                    f"{{ {t} sum = r{phase.number}; r{phase.number} = {fold}; }}"
-                )
-            )
+            fold = f"{{ {t} sum = r{phase.number}; r{phase.number} = {fold}; }}"
+            code.append(self._pass([x], fold, ready))
             code.append(f"{t} v{phase.number} = over_row_{f}(r{phase.number});")
             self.given.add(phase.number)
         code.append(self._row_values(self.outputs))
         for i, y in enumerate(self.outputs):
             if of_row(y):
                 code.append(f"if (there && lane == 0) y{i}[row] = ({stored(y.dtype)})v{y.number};")
-        whole = [(i, y) for i, y in enumerate(self.outputs) if not of_row(y)]
-        if whole:
-            code.append(self._stores(whole))
+        if left:
+            code.append(self._pass([], "", left))
         return code
+
+    def _is_ready(self, y: Symbol) -> bool:
+        """Whether y needs no sum or maximum that is not computed yet."""
+        return all(s.op not in ROW_FUNCTIONS for s in steps([y], self.given))
 
     def places(self, words: str) -> str:
         """A loop over this thread's positions in the row, named `place`."""
@@ -165,8 +171,11 @@ class _Writer(Passes):
             f"        if (place0 < length) {{\n        {words}\n        }}\n    }}"
         )
 
-    def _stores(self, whole: list) -> str:
-        words = self._element([y for _, y in whole])
+    def _pass(self, wanted: Sequence[Symbol], fold: str, whole: Sequence[tuple]) -> str:
+        """A loop over the row: `fold` of the wanted values, and stores of the results `whole`."""
+        words = f"{self._element([*wanted, *[y for _, y in whole]])} {fold}"
+        if not whole:
+            return self.places(words)
         if self.layout is None:
             stores = " ".join(
                 f"y{i}[row * length + place] = ({stored(y.dtype)})v{y.number};" for i, y in whole

@@ -13,6 +13,7 @@ from minigrad.engine.plan import Plan
 from minigrad.engine.primitive import Primitive
 from minigrad.engine.registry import op
 from minigrad.expressions import cuda
+from minigrad.expressions.cuda_rows import VALUES, layout_of
 from minigrad.expressions.passes import steps
 from minigrad.expressions.trace import InFull, NotFusible, require_lines_of, trace
 from minigrad.fusion.launch import Kernel, _prepared, kind_of
@@ -105,7 +106,7 @@ def test_a_kernel_computes_nothing_twice_and_nothing_that_is_not_needed():
         return [np.exp(x) + np.exp(x), None, np.where(unused > 0, x, x) * 1]
 
     source = Kernel(lambda x: fn(x)[0], [np.dtype("float32")], ["full"]).source()
-    assert source.count("expf(") == 2  # once in the wide path, once in the tail
+    assert source.count(" = expf(v") == 2  # once in the wide path, once in the tail
     assert "sinf" not in source
 
 
@@ -185,3 +186,37 @@ def test_what_is_read_as_one_number_is_no_shorter_for_it():
     assert not in_full(rows.softmax_dx, True, False)  # the gradient of a sum stays one number
     with pytest.raises(InFull):
         _prepared(rows.softmax, [((3, 4), DTYPES[0], True)], False, np)
+
+
+def test_a_result_that_needs_no_later_sum_is_computed_in_the_pass_of_the_sum():
+    def fn(x):
+        y = np.tanh(x)
+        return [(y * x).sum(-1, keepdims=True), y]
+
+    kernel = Kernel(fn, [np.dtype("float32")], ["full"])
+    assert kernel.source(8192).count("tanhf(") == 1
+    assert kernel.source(100_000).count("tanhf(") == 1  # rows that are too long for registers
+
+
+def test_a_result_that_needs_a_sum_is_computed_after_it():
+    def fn(x):
+        y = np.tanh(x)
+        return [y / y.sum(-1, keepdims=True)]
+
+    source = Kernel(fn, [np.dtype("float32")], ["full"]).source(8192)
+    first, second = source.split("over_row_sum(r")
+    assert "y0[" not in first and "y0 +" not in first.split("extern")[1]
+    assert "y0 + row" in second
+
+
+@pytest.mark.parametrize(
+    ("length", "dtypes"), [(1024, "fffff"), (4096, "fffff"), (8192, "eee"), (8192, "f")], ids=str
+)
+def test_a_row_stays_in_registers_if_a_block_can_hold_it(length, dtypes):
+    layout = layout_of(length, [np.dtype(dtype) for dtype in dtypes])
+    assert layout.width * layout.items * len(dtypes) <= VALUES and layout.threads <= 1024
+    assert layout.width * layout.items * layout.threads >= length
+
+
+def test_a_row_that_no_block_can_hold_is_read_again_in_each_pass():
+    assert layout_of(16384, [np.dtype("f")] * 5) is None
