@@ -213,7 +213,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
     for x in arrays:
         same = False
         if not x._c_contiguous:  # CuPy makes an object for `flags` each time
-            same = x.size > 0 and not any(x.strides)
+            same = repeats(x)
             y = x[(0,) * x.ndim] if same else x.copy(order="C")
         elif x.data.ptr & 15 and x.size > 1:
             y = x.copy(order="C")
@@ -222,6 +222,11 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
         ready.append(y)
         forms.append((x.shape, x.dtype, same))
     return ready, forms
+
+
+def repeats(x: Any) -> bool:
+    """Whether all elements of an array are one in memory."""
+    return not is_contiguous(x) and x.size > 0 and not any(x.strides)
 
 
 def dense(x: Any) -> Any:

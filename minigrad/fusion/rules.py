@@ -6,6 +6,7 @@ with the cotangent included, and compiled. A rule that cannot be one kernel runs
 host the same happens while mg.accelerate is on (compiled/), with loops instead of kernels.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,19 @@ def contributions(plan: Any, values: tuple) -> list | None:
     def rule(*symbols: Any) -> list:
         return plan.apply_rules(_with(values, places, symbols))
 
-    return launch.run((plan, "vjp", statics), rule, arrays, may_pass=True)
+    key = (plan, "vjp", statics)
+    g, kind = arrays[0], xp.ndarray
+    if type(g) is kind and launch.repeats(g) and plan.op.kind == "elementwise":
+        if all(type(x) is kind and launch.repeats(x) for x in arrays):
+            return _repeated(key, rule, arrays, xp)
+    return launch.run(key, rule, arrays, may_pass=True)
+
+
+def _repeated(key: tuple, rule: Callable, arrays: list, xp: Any) -> list | None:
+    """Contributions that are one number at all places, as in the gradient of a sum: views of it."""
+    shape = arrays[0].shape
+    found = launch.run(key, rule, [x[(*[0] * x.ndim, ...)] for x in arrays], may_pass=True)
+    return found and [None if y is None else xp.broadcast_to(y, shape) for y in found]
 
 
 def fused_forward(entry: Any, /, *args: Any, **params: Any) -> Any:

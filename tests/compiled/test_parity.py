@@ -280,3 +280,19 @@ def test_a_running_variance_far_below_eps_keeps_its_digits(shape):
         mg.batch_norm(mg.tensor(x), mean, var, training=True, momentum=1.0, eps=1e-3)
     exact = x.astype(float).var((0, *range(2, x.ndim)), ddof=1)
     np.testing.assert_allclose(var, exact, rtol=1e-5)
+
+
+def test_the_gradient_of_a_sum_stays_one_number_until_an_op_needs_all(all_sizes):
+    x = mg.tensor(values(*ROWS), requires_grad=True)
+    w = mg.tensor(values(*ROWS), requires_grad=True)
+    ((x + 1) / 2 + x * w + w).sum().backward()
+    with mg.accelerate(False):
+        assert_close([x.grad.numpy(), w.grad.numpy()], [w.numpy() + 0.5, x.numpy() + 1])
+
+
+def test_a_user_may_write_into_such_a_gradient(all_sizes):
+    x, w = (mg.tensor(values(*ROWS), requires_grad=True) for _ in range(2))
+    ((x + 1) / 2 + w).sum().backward()
+    x.grad.data[0] = 7
+    assert x.grad.numpy()[1:].tolist() == np.full(ROWS, 0.5)[1:].tolist()
+    assert (w.grad.numpy() == 1).all()

@@ -236,3 +236,28 @@ def test_float32_is_not_rounded_to_tf32_unless_allowed(gpu):
         assert 1e-5 < relative((a @ b).to("cpu").numpy(), expected) < 1e-3
     finally:
         mg.cuda.allow_tf32(False)
+
+
+def test_gelu_in_float32_is_within_a_few_units_also_where_it_is_tiny(gpu):
+    x = np.linspace(-12, 12, 40_001, dtype=np.float32)
+    exact = run(mg.gelu, [x.astype(np.float64)], np.ones(x.shape), "cpu")
+    y, slope = run(mg.gelu, [x], np.ones(x.shape), "cuda")
+    assert (abs(y - exact[0]) <= 16 * np.spacing(abs(exact[0]).astype(np.float32))).all()
+    assert (abs(slope - exact[1]) <= 3e-7).all()
+
+
+def test_gelu_on_a_gpu_of_nan_and_of_infinities(gpu):
+    x = mg.tensor(np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32))
+    expected, found = mg.gelu(x).numpy(), mg.gelu(x.to("cuda")).to("cpu").numpy()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_gradient_of_a_sum_stays_one_number_until_an_op_needs_all(gpu):
+    x, w = (mg.tensor(np.random.rand(300, 40), device="cuda", requires_grad=True) for _ in "xw")
+    ((x + 1) / 2 + x * w + w).sum().backward()
+    np.testing.assert_allclose(x.grad.to("cpu").numpy(), w.detach().to("cpu").numpy() + 0.5)
+    np.testing.assert_allclose(w.grad.to("cpu").numpy(), x.detach().to("cpu").numpy() + 1)
+    x.grad = w.grad = None
+    ((x + 1) / 2 + w).sum().backward()
+    x.grad.data[0] = 7  # each has memory of its own
+    assert (x.grad.to("cpu").numpy()[1:] == 0.5).all() and (w.grad.to("cpu").numpy() == 1).all()
