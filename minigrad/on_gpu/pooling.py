@@ -204,13 +204,13 @@ def max_pool(x: Any, *, how: Windows) -> Any:
     if are_large_tiles(how, size):
         return None
     out = how.count("max_pool", size)
-    y = xp.empty((*x.shape[:-axes], *out), x.dtype)
+    y = xp.ndarray((*x.shape[:-axes], *out), x.dtype)
     given, index = [launch.dense(x)], _index(x, y)
     if not rows.suits(how):
         source = forward_source(how, x.dtype, index)
         return _by_elements(source, given, y, size, out), no_hits(x, how)
     kind = rows.hits_dtype(how)
-    hits = no_hits(x, how) if kind is None else xp.empty(y.shape, kind)
+    hits = no_hits(x, how) if kind is None else xp.ndarray(y.shape, kind)
     source = rows.largest_source(how, size, out, x.dtype, index)
     ys = (y,) if kind is None else (y, hits)
     _by_rows(source, 1, rows.results_width(how, out, x.dtype), given, *ys)
@@ -225,7 +225,7 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
     size, out = x.shape[-axes:], a.shape[-axes:]
     if are_large_tiles(how, size):
         return None
-    gx, index = array_module(x).empty(x.shape, a.dtype), _index(x, a)
+    gx, index = array_module(x).ndarray(x.shape, a.dtype), _index(x, a)
     if hits is None or not hits.size:
         arrays = [launch.dense(v) for v in (a, x, y_max)]
         return _by_elements(gradient_source(how, x.dtype, index), arrays, gx, size, out)
@@ -244,7 +244,7 @@ def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
     if _means(how, size, divisor):
         return None
     out = how.count("sum_pool", size)
-    y = array_module(x).empty((*x.shape[:-axes], *out), x.dtype)
+    y = array_module(x).ndarray((*x.shape[:-axes], *out), x.dtype)
     given, index = [launch.dense(x)], _index(x, y)
     if not rows.suits(how):
         return _by_elements(sum_by_elements(how, x.dtype, index, divisor), given, y, size, out)
@@ -261,7 +261,7 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     if _means(how, size, divisor):
         return None
     out = a.shape[-axes:]
-    gx = array_module(a).empty((*a.shape[:-axes], *size), a.dtype)
+    gx = array_module(a).ndarray((*a.shape[:-axes], *size), a.dtype)
     given, index = [launch.dense(a)], _index(a, gx)
     if not rows.suits(how):
         return _by_elements(
