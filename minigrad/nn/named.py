@@ -1,7 +1,7 @@
 """Arguments by PyTorch's names, F.linear(input=x, weight=w) and layer(input=x), as by our own."""
 
 from collections.abc import Collection
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from typing import Any
 
@@ -21,7 +21,8 @@ _OURS = {
 _BEFORE_REDUCTION = {"size_average", "reduce"}
 
 
-def other_names(own: Collection[str]) -> dict[str, str]:
+@cache
+def other_names(own: tuple[str, ...]) -> dict[str, str]:
     """PyTorch's names for what a function's arguments are called. Its own come first: threshold's
     `value` is no attention's.
     """
@@ -89,7 +90,7 @@ def by_pytorchs_names(fn: Any, name: str) -> Any:
     """fn as nn.functional's `name`: it takes PyTorch's names of arguments too, and its errors show
     the call. An op stays the op, and learns the names.
     """
-    own = list(signature(fn).parameters)
+    own = tuple(signature(fn).parameters)
     others = other_names(own)
     if isinstance(fn, Primitive):
         fn.other_names = others

@@ -114,7 +114,7 @@ class Run:
             for i, x in enumerate(args):  # zip(strict=True) would take longer than this loop
                 n = known[i]
                 if n.__class__ is not int:
-                    fits = same(x, n.value)
+                    fits = x is n.value or same(x, n.value)
                 elif n >= 0:
                     fits = x is made[n]
                 else:
@@ -169,19 +169,19 @@ class Run:
     def is_outside(self, k: int, x: Any) -> bool:
         """Whether x is the object bound to Outside k in this call; binds the first that fits."""
         assert self.program is not None
-        outside = self.program.outsides[k]
-        if k < len(self.bound):
-            return not outside.needs and outside.is_same(self.bound[k], x)
+        outside, bound = self.program.outsides[k], self.bound
+        if k < len(bound):
+            return not outside.needs and outside.is_same(bound[k], x)
         if not outside.fits(x):
             if outside.is_of_its_kind(x):
                 self.misfit = outside
             return False
         if outside.shares is not None:
-            if array_of(self.bound[outside.shares]) is not array_of(x):
+            if array_of(bound[outside.shares]) is not array_of(x):
                 return False
-        if outside.needs and any(known is x for known in self.bound):
+        if outside.needs and id(x) in map(id, bound):
             return False  # the recording had two leaves, with a gradient each
-        self.bound.append(x)
+        bound.append(x)
         self.clocks.append(versions.last_write)
         return True
 
