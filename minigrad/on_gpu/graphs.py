@@ -49,14 +49,16 @@ class _Graph:
     """The calls of a runner as one graph: a call launches it and puts the results into the cells.
 
     A graph writes to the same memory at each launch. With `copy` its results are at first handed
-    out without a copy. If the program still refers to one of them at the next launch, the calls are
-    captured again in other memory. From then on the results are copied.
+    out without a copy. If the program still refers to some of them at the next launch (to a loss),
+    the calls are captured again in other memory. From then on these are copied; when others are
+    still in use later, all are.
     """
 
     def __init__(self, cupy: Any, runner: Any, copy: bool, written: list):
         self.cupy, self.runner, self.written = cupy, runner, written
         self.calls, self.ways = runner.calls, runner.ways
-        self.copy, self.copying = copy, False
+        self.copy = copy
+        self.copied: set[int] = set()  # the ends that are handed out as copies
         self.record()
 
     def record(self) -> None:
@@ -74,7 +76,7 @@ class _Graph:
         with stream, allocator, tuned:
             for _ in range(2):
                 _run(self.calls)
-            packed = _Packed(cupy, {end: cells[end] for end in made} if self.copying else {})
+            packed = _Packed(cupy, {end: cells[end] for end in made if end in self.copied})
             stream.synchronize()
             stream.begin_capture()
             try:
@@ -94,14 +96,14 @@ class _Graph:
             cells[end] = None
         ways = zip(runner.ends, self.ways, strict=True)
         runner.ways = [
-            as_array if end in packed.slots else copied if self.copying else way
+            as_array if end in packed.slots else copied if end in self.copied else way
             for end, way in ways
         ]
-        self.ours = [_references(x) for x in self.results.values()]
+        self.ours = {end: _references(x) for end, x in self.results.items()}
 
     def __call__(self) -> None:
-        if self.copy and not self.copying and self.held():
-            self.copying = True
+        if self.copy and (held := self.held()):
+            self.copied = {*self.results, *self.packed.slots} if self.copied else held
             self.record()
         self.graph.launch()
         cells = self.runner.cells
@@ -109,9 +111,14 @@ class _Graph:
             cells[end] = array
         self.packed.hand_out(cells)
 
-    def held(self) -> bool:
-        """Whether the program still refers to a result of the last launch."""
-        return [_references(x) for x in self.results.values()] != self.ours
+    def held(self) -> set[int]:
+        """The results of the last launch, without copies, that the program still refers to."""
+        ours, copied = self.ours, self.copied
+        return {
+            end
+            for end, x in self.results.items()
+            if end not in copied and _references(x) != ours[end]
+        }
 
 
 def _references(x: Any) -> tuple[int, int, int]:

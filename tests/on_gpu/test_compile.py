@@ -111,6 +111,41 @@ def test_a_result_that_is_kept_stays_what_it_is(gpu):
         np.testing.assert_allclose(row.get(), i * slope[0], rtol=1e-6, atol=1e-9)
 
 
+def two_gradients():
+    """(step, its leaves): step(y) gives Σ y (a + b²), and the leaves their gradients."""
+    a, b = (mg.tensor(np.arange(4.0), device="cuda", requires_grad=True) for _ in "ab")
+
+    @mg.compile
+    def step(y):
+        a.grad = b.grad = None
+        loss = ((a + b * b) * y).sum()
+        loss.backward()
+        return loss
+
+    return step, (a, b)
+
+
+def test_only_a_result_that_is_kept_is_copied(gpu):
+    step, _ = two_gradients()
+    losses = [step(mg.tensor(np.full(4, float(i)), device="cuda")) for i in range(8)]
+    assert [loss.item() for loss in losses] == [20.0 * i for i in range(8)]
+    (store,) = step.stores.values()
+    (graph,) = store.programs(0)[0].runner.calls
+    assert len(graph.copied) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_that_are_kept_in_some_calls_stay_what_they_are(gpu, seed):
+    step, (a, b) = two_gradients()
+    draw, kept = np.random.default_rng(seed), []
+    for i in range(12):
+        loss = step(mg.tensor(np.full(4, float(i)), device="cuda"))
+        made = [(loss, 20.0 * i), (a.grad, np.full(4, i)), (b.grad, 2.0 * i * np.arange(4))]
+        kept += [made[k] for k in np.flatnonzero(draw.random(3) < 0.3)]
+    for x, expected in kept:
+        np.testing.assert_array_equal(x.detach().to("cpu").numpy(), expected)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_a_chain_with_its_derivative_is_one_kernel(gpu, dtype):
     values = np.random.default_rng(0).standard_normal((96, 160))
