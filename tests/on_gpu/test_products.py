@@ -51,6 +51,22 @@ def test_a_product_of_views_in_any_layout_is_numpys(gpu, dtype, leads, flips):
         close(gpu.asnumpy(y), wide(a) @ wide(b), dtype)
 
 
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("rest", [0, 5])
+def test_a_product_of_turned_factors_is_the_product(gpu, flips, rest):
+    n, k, m = 48 + rest, 160, 24
+    shapes = [(k, n) if flips[0] else (n, k), (m, k) if flips[1] else (k, m)]
+    a, b = (drawn(shape, DTYPES[1], i) for i, shape in enumerate(shapes))
+    on_device = [gpu.asarray(x).T if flip else gpu.asarray(x)
+                 for x, flip in zip((a, b), flips, strict=True)]  # fmt: skip
+    a, b = (x.T if flip else x for x, flip in zip((a, b), flips, strict=True))
+    cublas.plans.clear()
+    cublas.product(*on_device, 0.5)
+    (plan,) = cublas.plans.values()
+    assert cublas._turnable(*on_device)
+    close(gpu.asnumpy(plan.on_turned(*on_device)), 0.5 * wide(a) @ wide(b), DTYPES[1])
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("offset", [1, 2, 4])
 def test_a_factor_that_begins_at_any_element_is_read_right(gpu, dtype, offset):
