@@ -47,7 +47,7 @@ def max_pool_indices(x, *, how):
 # -- back --------------------------------------------------------------------------------------
 
 
-@primitive(differentiable=False, view=True)
+@primitive(differentiable=False)
 def unpool_places(indices, *, size):
     """Places in an image of this size, checked, with the spatial axes made one: (..., n)."""
     places = prod(size)
@@ -60,7 +60,8 @@ def unpool_places(indices, *, size):
             "pooled"
         )
     lead = indices.shape[: indices.ndim - len(size)]
-    return indices.reshape((*lead, prod(indices.shape[len(lead) :])))
+    # a copy: a program makes views only once, and would then check only once
+    return indices.reshape((*lead, prod(indices.shape[len(lead) :]))).copy()
 
 
 @linear(constants=["places"])
