@@ -91,6 +91,13 @@ def number_in(value: Any, dtype: Any, argument: str) -> Any:
     return value
 
 
+def device_of_any(x: Any) -> str:
+    """The device of a tensor or an array. That of a result that mg.compile awaits is known without
+    a look at its numbers.
+    """
+    return x.device if isinstance(x, Tensor) else device_of(x)
+
+
 def on_host(x: Any) -> Any:
     """The NumPy array of a constant, copied from the device where it lies on one."""
     return to_host(raw(x))

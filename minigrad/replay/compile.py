@@ -69,8 +69,10 @@ class Store:
         self.name, self.fullgraph = name, fullgraph
         self.segments: dict[int, list[Program]] = {}
         self.varying: set[tuple] = set()  # first uses of objects that change from call to call
+        self.earlier: dict[int, list] = {}  # segment -> the Outsides of a program that it replaces
         self.replays = 0
         self.open = 0  # the number of segments that ran one by one
+        self.is_final = False  # whether a first segment without a program stays without one
 
     def programs(self, segment: int) -> list[Program]:
         """The programs of a segment."""
@@ -80,6 +82,11 @@ class Store:
         """The program of a segment that was used last, or None."""
         known = self.programs(segment)
         return known[0] if known else None
+
+    def begin_again(self) -> None:
+        """Record the second call too: in the first one a lazy layer makes its parameters."""
+        self.segments.clear()
+        self.open, self.is_final = 0, True
 
     def used(self, segment: int, program: Program) -> None:
         """Count a replay, and move its program to the front."""
@@ -92,9 +99,17 @@ class Store:
     def vary(self, segment: int, program: Program, first_use: tuple) -> None:
         """An object has changed between calls: it becomes an input of the next program."""
         self.varying.add(first_use)
+        self.earlier[segment] = program.outsides
         known = self.programs(segment)
         if program in known:
             known.remove(program)
+
+    def varies(self, segment: int, first_use: tuple, x: Any) -> bool:
+        """Whether x, or another object that was used first there, changes from call to call."""
+        for known in self.earlier.get(segment, ()):
+            if known.first_use == first_use and known.is_of_its_kind(x) and not known.fits(x):
+                self.varying.add(first_use)
+        return first_use in self.varying
 
     def keep(self, segment: int, program: Program, ended: str) -> None:
         """Add a new program. It replaces one of the same calls, which handed out fewer results."""
@@ -178,7 +193,9 @@ class Compiled:
         if store is None:
             store = self.stores[key] = Store(self.name, self.fullgraph)
         if (first := store.expected(0)) is not None and first.runner is None:
-            return self.fn(*args, **kwargs)
+            if store.is_final:
+                return self.fn(*args, **kwargs)
+            store.begin_again()
         run = Run(store, given)
         modes.add_reason()
         goes_on = False

@@ -110,7 +110,7 @@ class Recording:
         """Add an Outside."""
         array = array_of(x)
         shares = next((k for k, o in enumerate(self.outsides) if o.array is array), None)
-        varying = id(array) in self.given or first_use in self.store.varying
+        varying = id(array) in self.given or self.store.varies(self.segment, first_use, x)
         self.numbers.setdefault(identity(x), len(self.outsides))
         self.outsides.append(Outside(x, varying, first_use, shares))
         return self.outsides[-1]

@@ -17,6 +17,7 @@ from ..backends.caches import cached
 from ..backends.device import NO_MASKS
 from ..backends.dtypes import bfloat16
 from ..engine import modes
+from ..engine.graph import TensorBase
 from ..engine.registry import chosen_table, numpy_table, op, scipy_table
 from ..engine.versions import note_write
 from .help import INSTEAD_OF, of_call
@@ -31,7 +32,7 @@ def _array(x: Any) -> Any:
 
 def _dtype(x: Any) -> Any:
     """The dtype of a tensor; anything else as it is."""
-    return x.dtype if hasattr(x, "node") else x
+    return x.dtype if isinstance(x, TensorBase) else x  # `node` would be a look at a result to come
 
 
 # Questions about an array that NumPy asks through functions; a tensor answers them itself.

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module, device_of
+from ...backends.device import array_module
 from ...backends.dtypes import is_floating
-from ...engine.graph import raw
 from ...engine.primitive import linear
 from ...engine.registry import op
 from ...tensor_api.composite import composite, on_its_gpu
-from ..axes import array_like, axis_of, goes_into, on_host
+from ..axes import array_like, axis_of, device_of_any, goes_into, on_host
 from ..batching import behind, flat, full
 from .items import written
 from .scattering import add_at, along_key, write_at
@@ -154,7 +153,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
     since −1 is what other code pads with (not checked on a GPU, where that would wait for it).
     """
     rows, count = op.take(weight, indices, axis=0), len(weight)
-    if device_of(raw(indices)) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
+    if device_of_any(indices) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
         raise IndexError(
             f"embedding: indices count from 0 to {count - 1}, got {np.min(on_host(indices))}; for "
             "padding reserve a row, padding_idx=0"

@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import device_of
 from ...backends.dtypes import common_dtype, is_differentiable
-from ...engine.graph import raw
 from ...engine.primitive import elementwise, primitive
 from ...engine.registry import op
 from ...modes.autocast import in_float32
 from ...tensor_api.composite import composite, on_its_gpu
-from ..axes import array_like, as_floating, both_arrays, on_host, widen
+from ..axes import array_like, as_floating, both_arrays, device_of_any, on_host, widen
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
@@ -144,7 +142,7 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
     For logits use bce_with_logits, which loses nothing near 0 and 1.
     """
     x, target = _of_one_shape("bce", x, target)
-    if device_of(raw(x)) == "cpu":  # elsewhere a look at x would wait for the device
+    if device_of_any(x) == "cpu":  # elsewhere a look at x would wait for the device
         for argument, hint, seen in (
             ("x", ". For logits there is bce_with_logits", on_host(x)),
             ("target", "", on_host(target)),

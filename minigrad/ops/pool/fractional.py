@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import device_of
 from ...backends.dtypes import accumulator, is_floating
-from ...engine.graph import raw
 from ...engine.registry import op
 from ...tensor_api.composite import composite, on_its_gpu
 from ...tensor_api.create import rand
-from ..axes import array_beside, array_like, constant_like
+from ..axes import array_beside, array_like, constant_like, device_of_any
 from ..elementwise.support import ordered
 from ..windows import per_axis
 
@@ -77,7 +75,7 @@ def _samples(name: str, x: Any, dims: int, samples: Any) -> Any:
     if samples is None:
         narrow = not is_floating(x.dtype) or accumulator(x.dtype) is not None
         dtype = np.float32 if narrow else x.dtype
-        return rand(*lead, dims, dtype=dtype, device=device_of(raw(x)))
+        return rand(*lead, dims, dtype=dtype, device=device_of_any(x))
     samples = array_beside(samples, x)
     if samples.shape not in {(*lead, dims), (1, *lead, dims)}:
         raise ValueError(
