@@ -209,10 +209,9 @@ class profile(metaclass=CalledFirst):
                 cell.fold()
 
     def _cells(self) -> list[Cell]:
-        phases = self._forward, self._backward
-        return [cell for phase in phases for cell in phase.cells.values()] + [
-            *self._replays.values()
-        ]
+        """All cells of now. Calls go on in other threads, so that each list is one copy."""
+        forward, backward = self._forward.cells, self._backward.cells
+        return [*forward.values(), *backward.values(), *self._replays.values()]
 
     def _fold(self, cell: Cell) -> None:
         with self._lock:
@@ -295,19 +294,18 @@ class profile(metaclass=CalledFirst):
         return rows
 
     def _merged(self) -> dict[tuple, Row]:
-        """The cells' calls by op, phase and line. Under the lock."""
+        """The cells' calls by op, phase and line, as of now: others may come while we read."""
         merged: dict[tuple, Row] = {}
-        for phase in self._forward, self._backward:
-            for cell in phase.cells.values():
-                _merge(cell, _place(cell.origin), merged)
-        for call, cell in self._replays.items():
+        for cell in [*self._forward.cells.values(), *self._backward.cells.values()]:
+            _merge(cell, _place(cell.origin), merged)
+        for call, cell in list(self._replays.items()):
             _merge(cell, _places(call.origins) if self.lines else "", merged)
         return merged
 
     def scopes(self) -> dict[str, tuple[int, int]]:
         """{scope: (how often it was left, nanoseconds from entering to leaving)}; they nest."""
         with self._lock:
-            found = {name: (times, ns) for name, (times, ns) in self._scopes.items()}
+            found = {name: (times, ns) for name, (times, ns) in list(self._scopes.items())}
         return dict(sorted(found.items(), key=lambda item: (-item[1][1], item[0])))
 
     def variants(self) -> dict[tuple[str, str], int]:
@@ -401,7 +399,7 @@ def _merge(cell: Cell, site: str, merged: dict[tuple, Row]) -> None:
     row = cell.row
     if not row.calls:
         return
-    places = tuple(dict.fromkeys(map(_place, cell.promotions.values())))
+    places = tuple(dict.fromkeys(map(_place, list(cell.promotions.values()))))
     known = merged.get((row.op, row.phase, site))
     if known is None:
         merged[row.op, row.phase, site] = replace(row, site=site, promoted_at=places)

@@ -214,6 +214,26 @@ def test_a_profile_counts_the_calls_of_all_threads_also_while_it_is_read():
     }
 
 
+@pytest.mark.parametrize("lines", [False, True])
+def test_an_op_may_run_for_the_first_time_while_a_profile_is_read(lines, monkeypatch):
+    module = sys.modules[mg.profile.__module__]
+    other_ops, place = iter([mg.exp, mg.sin, mg.cos]), module._place
+
+    def run_another_op(origin):
+        for op in other_ops:
+            op(mg.tensor(1.0))
+            break
+        return place(origin)
+
+    with mg.profile(lines=lines) as prof:
+        calls(1)
+        monkeypatch.setattr(module, "_place", run_another_op)
+        known = {row.op for row in prof.rows()}
+        assert next(other_ops, None) is None  # all three ran between two looks of rows()
+        assert known == {"tanh", "mul", "sum"}
+        assert {row.op for row in prof.rows()} == known | {"exp", "sin", "cos"}
+
+
 def test_a_profile_that_comes_and_goes_changes_no_gradient():
     def watching():
         for i in range(20):
