@@ -1,7 +1,9 @@
 """The recording of a segment: its calls, while they run op by op."""
 
+from collections.abc import Callable
 from typing import Any
 
+from ..backends import random
 from ..engine import graph, modes, versions
 from ..engine.graph import Leaf, Port, TensorBase, wrap
 from ..modes.hook_runner import any_in
@@ -42,12 +44,23 @@ def identity(x: Any) -> tuple:
 class Recording:
     """The calls of a segment, run one by one on a tape and recorded.
 
-    given   the ids of the arrays among the function's arguments
-    made    the Awaited of each value, by number
+    given        the ids of the arrays among the function's arguments
+    made         the Awaited of each value, by number
+    drawn        called before a random draw that is not a call's, once a call has drawn
+    before_draw  the generators' states before the first call that draws; None without one
     """
 
-    def __init__(self, store: Any, segment: int, given: set[int], made: list[Awaited]):
+    def __init__(
+        self,
+        store: Any,
+        segment: int,
+        given: set[int],
+        made: list[Awaited],
+        drawn: Callable[[], None],
+    ):
         self.store, self.segment, self.given, self.made = store, segment, given, made
+        self.drawn = drawn
+        self.before_draw: dict | None = None
         self.tape = Tape()
         self.calls: list[Call] = []
         self.outsides: list[Outside] = []
@@ -74,10 +87,15 @@ class Recording:
         outer = {name: getattr(state, name) for name in ("pending", "recording")}
         state.set({"pending": None, "recording": call.recording})  # the call's mode
         before = len(self.tape)
+        if call.draws:
+            random.await_draws(None)  # this draw is a part of the segment
+            self.before_draw = self.before_draw or random.get_state()
         try:
             with self.tape:
                 return call.op(*args, **params)
         finally:
+            if call.draws:
+                random.await_draws(self.drawn)
             state.set(outer)
             for entry in self.tape[before:]:
                 call.origin = entry.origin = call.origin or entry.origin

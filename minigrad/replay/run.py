@@ -225,12 +225,15 @@ class Run:
             self.end(why)
             return None
         if self.recording is None:
-            self.recording = Recording(self.store, self.segment, self.given, self.made)
+            self.recording = self.new_recording()
         recording = self.recording
         call = recording.backward(args) if op is backward else recording.call(op, args, params)
         if call is None:
             return None
         return self.promised(call, [x.tensor for x in recording.outsides] if call.leaves else [])
+
+    def new_recording(self) -> Recording:
+        return Recording(self.store, self.segment, self.given, self.made, self.drawn)
 
     # -- backward ------------------------------------------------------------------------------
 
@@ -294,7 +297,7 @@ class Run:
         assert program is not None
         random.await_draws(None)
         self.refuse_written()
-        self.recording = Recording(self.store, self.segment, self.given, self.made)
+        self.recording = self.new_recording()
         calls, self.ahead, self.position = self.ahead[: self.position], [END], 0
         if not self.recording.repeat(calls, program, self.bound, self.clocks):
             self.leave()

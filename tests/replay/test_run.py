@@ -99,6 +99,40 @@ def test_random_draws_are_those_of_the_plain_function():
     assert drawn(mg.compile(fn)) == drawn(fn)
 
 
+def test_draws_between_the_ops_of_a_recording_end_its_segment():
+    def fn(x):
+        y = mg.dropout(x, 0.5)
+        return mg.dropout(y * mg.rand(8), 0.5) * 2
+
+    def drawn(function):
+        mg.manual_seed(3)
+        return [function(mg.ones(8)).tolist() for _ in range(5)]
+
+    compiled = mg.compile(fn)
+    assert drawn(compiled) == drawn(fn)
+    assert (
+        replays(compiled) == 7
+    )  # four of the first; the noise becomes an input in the second call
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_a_program_that_gives_other_numbers_than_its_recording_is_not_used(p):
+    times = iter(range(1, 1000))
+
+    @mg.primitive
+    def drifting(x):
+        return x * next(times)
+
+    @mg.compile
+    def fn(x):
+        return drifting(x) + (mg.dropout(x, p) if p else x)
+
+    for _ in range(4):
+        fn(mg.ones(8))
+    assert replays(fn) == 0
+    assert "its replay gave other numbers" in reasons(fn)
+
+
 def test_running_statistics_move_once_a_call():
     def moved(decorate):
         norm = nn.BatchNorm1d(3)
