@@ -63,6 +63,11 @@ def await_draws(fn: Callable[[], None] | None) -> None:
     _here.awaiting = fn
 
 
+def awaiting() -> Callable[[], None] | None:
+    """The function that await_draws has set, while nothing has been drawn."""
+    return _here.awaiting
+
+
 def _tell_awaiting() -> None:
     if _here.awaiting is not None:
         fn, _here.awaiting = _here.awaiting, None

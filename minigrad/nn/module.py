@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from ..engine import events
+from ..engine import events, modes
 from ..engine.errors import describe
 from ..modes.scopes import scope
 from ..tensor_api.help import SignatureOfInit, with_class_context
@@ -64,6 +65,8 @@ class Module(ModuleHooks, ModuleState):
             call = self.forward
         if kwargs:
             kwargs = keywords_of_layer(self.forward, kwargs)
+        if modes.active and not self._hooks and (run := modes.state.pending) is not None:
+            call = partial(run.inside, self, call)
         try:
             if events.listeners:
                 with scope(self._scope or type(self).__name__):

@@ -29,6 +29,7 @@ class Program:
     outsides   the tensors and arrays that the calls took from outside
     fused      the names of the steps in each fused kernel or loop
     heard      its calls as listeners hear of them, once one has
+    stretches  position -> the calls of a layer or function that begin there (stretches.py)
     unfused    why the fusion of its steps failed, if it did
     size       the number of calls of a replay
     runner     makes the calls; None where the segment runs op by op, for the reason `why`
@@ -52,16 +53,18 @@ class Program:
         self.fused: list[list[str]] = []
         self.heard: list[ReplayedCall] | None = None
         self.unfused = ""
+        self.stretches: dict[int, list] = {}
         self.lock = Lock()  # one run at a time uses its buffers
 
-    def run(self, arrays: list, is_heard: Any = False) -> dict[int, Any]:
-        """{number of a value: its array}, computed from the arrays that replace the Outsides.
+    def run(self, bound: list, is_heard: Any = False) -> dict[int, Any]:
+        """{number of a value: its array}, computed from the tensors or arrays that replace the
+        Outsides.
 
         is_heard   whether listeners are told of each call
         """
         with self.lock:
             each = timed(self) if is_heard else None
-            made = self.runner.run([arrays[k] for k in self.inputs], each)
+            made = self.runner.run([array_of(bound[k]) for k in self.inputs], each)
         return dict(zip(self.order, made, strict=True))
 
     def view(self, i: int, arrays: dict[int, Any], bound: list) -> Any:
@@ -84,6 +87,7 @@ def build(run: Any, tape: Any, alive: list[int], why: str) -> Program:
     program = Program(run.calls, run.outsides, why or _written(run) or _still_open(run, alive))
     if program.why:
         return program
+    program.stretches = run.stretches
     # A trace runs the calls again: restore the running statistics that it updates twice.
     written = [x for call in run.calls if call.writes for x in arrays_in(call.params)]
     before = [x.copy() for x in written]

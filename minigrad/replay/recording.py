@@ -48,6 +48,7 @@ class Recording:
     made         the Awaited of each value, by number
     drawn        called before a random draw that is not a call's, once a call has drawn
     before_draw  the generators' states before the first call that draws; None without one
+    stretches    position -> the calls of a layer or function that begin there (stretches.py)
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Recording:
         self.store, self.segment, self.given, self.made = store, segment, given, made
         self.drawn = drawn
         self.before_draw: dict | None = None
+        self.stretches: dict[int, list] = {}
         self.tape = Tape()
         self.calls: list[Call] = []
         self.outsides: list[Outside] = []

@@ -4,7 +4,8 @@ A run is a sequence of segments. A segment begins with the first op. It ends at 
 number (an optimizer reads a gradient, x.item()) or at the end of the function. Until then each op
 is compared with the next call of a recorded program. If all calls are equal, the program runs as a
 whole. If one differs, the calls before it run op by op, and the rest of the segment is recorded. So
-branches, counters and prints of the function are right by construction: its Python always runs.
+branches, counters and prints of the function are right by construction: its Python always runs. The
+Python of this library's own layers does not, where it would make the same calls (stretches.py).
 """
 
 import operator
@@ -20,7 +21,6 @@ from ..engine.graph import Leaf, TensorBase
 from ..errors import CompileError
 from ..modes.hook_runner import any_in
 from ..tensor_api import derivatives
-from ..tensor_api.tensor import Tensor
 from .awaited import Awaited, awaited, detach, fill, spec_of
 from .calls import (
     END,
@@ -34,6 +34,7 @@ from .calls import (
 )
 from .program import Program, build
 from .recording import Recording, backward
+from .stretches import Stretch, inside, keep
 
 
 def _counts(values: list) -> list[int]:
@@ -66,6 +67,7 @@ class Run:
         self.over = False  # the function has returned, and the segment has not gone on
         self.lasts = False  # the function has returned, and the segment goes on
         self.is_outside_fn = False  # like `lasts`, and stays True after the segment's end
+        self.looks = 0  # how often a watched tensor was looked at: see stretches.py
         self.begin()
 
     def begin(self) -> None:
@@ -80,6 +82,7 @@ class Run:
         self.position = 0  # in the program
         self.ahead = [*self.program.calls, END] if self.program is not None else [END]
         self.bound: list = []  # the tensor or array for each Outside of the program
+        self.leaves: set[int] = set()  # the ids of those that require a gradient
         self.clocks: list[int] = []  # for each of these the newest write before its first use
         self.misfit: Outside | None = None
         self.sums: dict[int, Any] = {}  # number of a gradient -> the older one to add it to
@@ -103,7 +106,7 @@ class Run:
             return self.call_outside(op, args, params, here)
         expected = self.ahead[self.position]
         known, made, bound = expected.args, self.made, self.bound
-        before = len(bound)
+        begun = len(bound)
         if (
             expected.op is op
             and expected.recording is here["recording"]
@@ -130,18 +133,26 @@ class Run:
                 if self.has_effects(expected, params):
                     self.position += 1
                     return self.awaiting(expected)
-        del bound[before:], self.clocks[before:]
+        if len(bound) > begun:
+            self.unbind(begun)
         return self.unexpected(op, args, params, here)
+
+    def unbind(self, begun: int) -> None:
+        """Release the objects that a call bound before one of its arguments differed."""
+        self.leaves -= {id(x) for x in self.bound[begun:]}
+        del self.bound[begun:], self.clocks[begun:]
 
     def has_effects(self, expected: Call, params: dict) -> bool:
         """Whether a call writes to the expected arrays, and its leaves are as in the recording."""
         if expected.writes:
             pairs = zip(arrays_in(params), arrays_in(expected.params), strict=True)
             return all(a is b for a, b in pairs)
-        leaves = [(self.bound[k], had) for k, had in expected.leaves or ()]
-        if graph.hook_count and any_in([x.node for x, _ in leaves]):
-            return False
-        return all(type(x.node) is Leaf and (x._grad is not None) is had for x, had in leaves)
+        bound, leaves = self.bound, expected.leaves or ()
+        for k, had_gradient in leaves:
+            x = bound[k]
+            if type(x.node) is not Leaf or (x._grad is not None) is not had_gradient:
+                return False
+        return not (graph.hook_count and any_in([bound[k].node for k, _ in leaves]))
 
     def call_outside(self, op: Any, args: tuple, params: dict, here: dict) -> Any:
         """`call` after the function has returned: ops of its results are awaited."""
@@ -179,8 +190,10 @@ class Run:
         if outside.shares is not None:
             if array_of(bound[outside.shares]) is not array_of(x):
                 return False
-        if outside.needs and id(x) in map(id, bound):
-            return False  # the recording had two leaves, with a gradient each
+        if outside.needs:
+            if id(x) in self.leaves:
+                return False  # the recording had two leaves, with a gradient each
+            self.leaves.add(id(x))
         bound.append(x)
         self.clocks.append(versions.last_write)
         return True
@@ -196,8 +209,12 @@ class Run:
         made = [awaited(spec, self) for spec in call.outputs]
         self.made += made
         if call.leaves is not None:
+            self.gradients.update([spec.index for spec in call.outputs])
             for (k, _), g in zip(call.leaves, made, strict=True):
-                self.deposit(outsides[k], g)
+                leaf = outsides[k]
+                if leaf._grad is not None:
+                    self.sums[spec_of(g).index] = leaf._grad
+                leaf._grad = g
             if self.program is not None and self.program.runner is None:
                 # leaves from before the segment get their gradients now: none is awaited for them
                 self.end("a backward goes through what was computed before the call")
@@ -235,6 +252,38 @@ class Run:
     def new_recording(self) -> Recording:
         return Recording(self.store, self.segment, self.given, self.made, self.drawn)
 
+    # -- layers and functions of the library ---------------------------------------------------
+
+    def inside(self, fn: Any, call: Callable, /, *args: Any, **kwargs: Any) -> Any:
+        """call(*args, **kwargs), a call of the layer or function fn of this library."""
+        known = None
+        if self.program is not None:
+            known = self.program.stretches.get(self.position)
+            if known is None:
+                return call(*args, **kwargs)
+        return inside(self, fn, call, args, kwargs, known)
+
+    def progress(self) -> tuple[int, int, int]:
+        """How many calls, values and Outsides this segment has so far."""
+        calls, objects = self.so_far()
+        done = self.position if self.program is not None else len(calls)
+        return done, len(self.made), len(objects)
+
+    def so_far(self) -> tuple[list[Call], list]:
+        """The calls, and the tensor or array for each Outside."""
+        if self.program is not None:
+            return self.program.calls, self.bound
+        if self.recording is None:
+            return [], []
+        return self.recording.calls, [x.tensor for x in self.recording.outsides]
+
+    def keep_stretch(self, stretch: Stretch) -> None:
+        """Let replays take these calls as a whole."""
+        if self.program is not None:
+            keep(self.program.stretches, stretch)
+        elif self.recording is not None:
+            keep(self.recording.stretches, stretch)
+
     # -- backward ------------------------------------------------------------------------------
 
     def aside(self, why: str, fn: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -255,14 +304,6 @@ class Run:
         if self.is_outside_fn:
             self.end("its backward was called")
         return made is not None
-
-    def deposit(self, leaf: Tensor, g: Awaited) -> None:
-        """Add an awaited gradient to the leaf's `.grad`."""
-        number = spec_of(g).index
-        self.gradients.add(number)
-        if leaf._grad is not None:
-            self.sums[number] = leaf._grad
-        leaf._grad = g
 
     # -- where the program does not fit --------------------------------------------------------
 
@@ -298,6 +339,9 @@ class Run:
         random.await_draws(None)
         self.refuse_written()
         self.recording = self.new_recording()
+        begun = [x for known in program.stretches.values() for x in known]
+        for stretch in [x for x in begun[::-1] if x.end <= self.position]:
+            keep(self.recording.stretches, stretch)
         calls, self.ahead, self.position = self.ahead[: self.position], [END], 0
         if not self.recording.repeat(calls, program, self.bound, self.clocks):
             self.leave()
@@ -399,7 +443,7 @@ class Run:
             modes.state.pending = None
             modes.add_reason(-1)
         try:
-            arrays = program.run([array_of(x) for x in self.bound], events.listeners)
+            arrays = program.run(self.bound, events.listeners)
             for i, old in sorted(self.sums.items()):
                 older = arrays[spec_of(old).index] if type(old) is Awaited else old._data
                 arrays[i] = older + arrays[i]

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..backends import device
 from ..backends.dtypes import plain_floats
+from ..engine import modes
 from ..engine.graph import gpu_array
 from ..engine.registry import numpy_table
 from ..engine.registry import op as registry
@@ -28,6 +29,18 @@ def on_its_gpu(fn: Callable) -> Callable:
     return placed
 
 
+def _followed(fn: Callable) -> Callable:
+    """fn; inside a compiled function its run makes the call (replay/stretches.py)."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if modes.active and (run := modes.state.pending) is not None:
+            return run.inside(fn, fn, *args, **kwargs)
+        return fn(*args, **kwargs)
+
+    return call
+
+
 def composite(
     fn: Callable | None = None, *, numpy: Callable | tuple = (), name: str = "", doc: str = ""
 ) -> Any:
@@ -39,7 +52,7 @@ def composite(
         return lambda function: composite(function, numpy=numpy, name=name, doc=doc)
     if name:
         fn.__name__, fn.__qualname__, fn.__doc__ = name, name, doc
-    fn = plain_floats(fn)
+    fn = _followed(plain_floats(fn))
     registry.register(fn.__name__, fn)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):
         numpy_table[function] = fn

@@ -42,8 +42,9 @@ class Step:
         self.optimizer = kind(self.parameters, lr=0.01)
         self.events = draw.sample(
             ("branch", "clip", "accumulate", "twice", "item", "item before", "no_grad", "detach",
-             "write", "draw", "numbers", "keep", "by hand", "view", "write input", "freeze"),
-            draw.randint(0, 4),
+             "write", "draw", "numbers", "keep", "by hand", "view", "write input", "freeze",
+             "mode", "eps", "new parameter", "swap", "hook", "new array"),
+            draw.randint(0, 5),
         )  # fmt: skip
         self.kept: list = []
         self.calls = 0
@@ -56,12 +57,33 @@ class Step:
             lambda: nn.BatchNorm1d(w), lambda: self.draw.choice(ELEMENTWISE),
             lambda: mg.softmax, lambda: lambda h: h[:, ::2].repeat(2, 1)[:, :w],
             lambda: lambda h: (h.T @ h / len(h))[:1] + h,
+            lambda: nn.Sequential(nn.Linear(w, w), nn.ReLU(), nn.LayerNorm(w), nn.Linear(w, w)),
+            lambda: nn.Sequential(nn.LayerNorm(w), nn.GELU(), nn.Dropout(0.3), nn.BatchNorm1d(w)),
+            lambda: nn.TransformerEncoderLayer(w, 2, 2 * w, self.draw.choice((0.0, 0.2))),
         )  # fmt: skip
         return self.draw.choice(made)()
+
+    def change(self, number):
+        """Change attributes of layers, as a user may between two calls."""
+        layers = [x for x in self.layers if isinstance(x, nn.Module)]
+        for layer in [inner for x in layers for inner in x.modules()]:
+            if "mode" in self.events:
+                layer.train(number % 3 != 2)
+            if "eps" in self.events and isinstance(layer, nn.LayerNorm):
+                layer.eps = 0.1 if number % 4 == 3 else 1e-5
+            if "new parameter" in self.events and isinstance(layer, nn.Linear) and number == 4:
+                layer.bias = nn.Parameter(layer.bias.data + 1)
+            if "new array" in self.events and isinstance(layer, nn.Linear) and number == 3:
+                layer.weight.data = layer.weight.data * 2
+            if "swap" in self.events and isinstance(layer, nn.Sequential):
+                layer[1] = nn.Tanh() if number % 2 else nn.Sigmoid()
+            if "hook" in self.events and isinstance(layer, nn.LayerNorm) and number == 5:
+                layer.register_forward_hook(lambda layer, args, y: y * 2)
 
     def __call__(self, x, target):
         events, number = self.events, self.calls
         self.calls += 1
+        self.change(number)
         if "accumulate" not in events or number % 2 == 0:
             self.optimizer.zero_grad()
         if "freeze" in events:
