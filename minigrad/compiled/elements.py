@@ -27,7 +27,7 @@ def _gelu(x: Any) -> list:
     return [x * share, share + np.clip(x, -40, 40) * density]
 
 
-@on_host("gelu")
+@on_host("gelu", launches=True)
 def gelu(x: Any, approximate: str = "none") -> tuple | None:
     ys = launch.run("gelu", _gelu, [x]) if approximate == "none" else None
     return None if ys is None else tuple(ys)

@@ -17,18 +17,19 @@ from ..fusion import rules
 ROOMS = "rows norms pooling depthwise".split()  # modules that register kernels
 LEAST = 1 << 15  # elements: for fewer, NumPy is about as fast as finding a loop
 _joint_rules: dict[str, Callable] = {}
-_forwards: dict[str, tuple[Callable, int | None]] = {}
+_forwards: dict[str, tuple[Callable, int | None, bool]] = {}
 _installed: list[tuple[Callable, Any, Variant]] = []  # (removing function, op, variant)
 
 
-def on_host(name: str, least: int | None = None) -> Callable:
+def on_host(name: str, least: int | None = None, launches: bool = False) -> Callable:
     """Decorator: the compiled forward of an op; a result None means: use the op's own.
 
-    least   elements that one of the arrays must have; None: LEAST
+    least     elements that one of the arrays must have; None: LEAST
+    launches  it computes by fusion/launch.py
     """
 
     def add(fn: Callable) -> Callable:
-        _forwards[name] = fn, least
+        _forwards[name] = fn, least, launches
         return fn
 
     return add
@@ -60,10 +61,10 @@ def install() -> None:
     own_code()
     elements = importlib.import_module(f"{__package__}.elements")
     for entry in rules.elementwise_ops():
-        _put_in_front(entry, partial(rules.fused_forward, entry), LEAST, "loop")
-    _put_in_front_of_rules(None, elements.contributions_of)
-    for name, (fn, least) in _forwards.items():
-        _put_in_front(getattr(op, name), fn, LEAST if least is None else least)
+        _put_in_front(entry, partial(rules.fused_forward, entry), LEAST, True, "loop")
+    _put_in_front_of_rules(None, elements.contributions_of, True)
+    for name, (fn, least, launches) in _forwards.items():
+        _put_in_front(getattr(op, name), fn, LEAST if least is None else least, launches)
     for name, fn in _joint_rules.items():
         _put_in_front_of_rules(getattr(op, name), fn)
     fusion_launch.host = importlib.import_module(f"{__package__}.launch")
@@ -86,13 +87,13 @@ def uninstall() -> None:
         _installed.pop()
 
 
-def _put_in_front(entry: Any, fn: Callable, least: int, name: str = "") -> None:
-    variant = Variant(fn, "cpu", least=least, name=name)
+def _put_in_front(entry: Any, fn: Callable, least: int, launches: bool, name: str = "") -> None:
+    variant = Variant(fn, "cpu", least=least, name=name, launches=launches)
     _installed.append((remove, entry, variant))
     add(entry, variant)
 
 
-def _put_in_front_of_rules(entry: Any, fn: Callable) -> None:
-    variant = Variant(fn, "cpu", least=LEAST, name="loop of the rules")
+def _put_in_front_of_rules(entry: Any, fn: Callable, launches: bool = False) -> None:
+    variant = Variant(fn, "cpu", least=LEAST, name="loop of the rules", launches=launches)
     _installed.append((remove_from_rules, entry, variant))
     add_to_rules(entry, variant)

@@ -5,7 +5,7 @@ on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, cached_property, partial
 from math import prod
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..backends.blocks import spans
 from ..backends.caches import Cache
 from ..expressions import loops as writer
 from ..expressions.loops import Layout
-from ..expressions.trace import NotFusible, Recording, reached, require_lines_of, trace
+from ..expressions.trace import InFull, NotFusible, Recording, reached, require_lines_of, trace
 from ..fusion.launch import Launch, launched
 from . import disk, install
 from .functions import functions
@@ -81,6 +81,21 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
     return launched(readable, launches, Loop, key, fn, arrays, may_pass)
 
 
+def blank(fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
+    """Arrays like the results of `run`, filled with ones: nothing is compiled."""
+    found = readable(arrays)
+    if found is None:
+        return None
+    ready, forms = found
+    try:
+        made = Loop(fn, forms, may_pass).made
+    except InFull:
+        return blank(fn, [x.copy(order="C") for x in arrays], may_pass)
+    except NotFusible:
+        return None
+    return [np.ones(*y) if type(y) is tuple else None if y is None else ready[y] for y in made]
+
+
 def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list, list]:
     """(sizes, flags of each array): the fewest axes that describe the arrays' broadcasting.
 
@@ -106,7 +121,7 @@ def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list,
 
 
 class Loop(Launch):
-    """One loop for arrays of given shapes."""
+    """One loop for arrays of given shapes, compiled at its first call."""
 
     def __init__(self, fn: Callable, forms: list, may_pass: bool):
         shape = np.broadcast_shapes(*[form[0] for form in forms])
@@ -129,7 +144,12 @@ class Loop(Launch):
         layout = Layout(len(sizes), tuple(has), made.by_rows)
         self._place(sizes, layout, made)
         if made.outputs:
-            self.loop = compiled(writer.row_source(made.inputs, made.outputs, layout))
+            self.source = writer.row_source(made.inputs, made.outputs, layout)
+
+    @cached_property
+    def loop(self) -> Any:
+        """The compiled loop."""
+        return compiled(self.source)
 
     def _place(self, sizes: list, layout: Layout, made: Recording) -> None:
         """Set the arrays' shapes for the loop, and their cuts for threads."""
@@ -152,7 +172,10 @@ class Loop(Launch):
         if not ys:
             return
         arrays = [*[arrays[i] for i in self.reads], *ys]
-        seen = [x.reshape(shape) for x, shape in zip(arrays, self.shapes, strict=True)]
+        self.compute([x.reshape(shape) for x, shape in zip(arrays, self.shapes, strict=True)])
+
+    def compute(self, seen: list) -> None:
+        """Run on the arrays that it reads and its results, in the shapes of the loop."""
         if len(self.spans) == 1:
             self.loop(*self.sizes, *seen)
             return
@@ -166,6 +189,40 @@ class Loop(Launch):
             self.loop(*before, span.stop - span.start, *after, *parts)
 
         pool.share(work, self.spans)
+
+
+class Filling:
+    """A loop that writes into arrays of the caller, for a program whose memory is planned.
+
+    given   the shapes in which fn takes arrays like these
+    reads   the arrays that the loop reads, by number
+    """
+
+    def __init__(self, fn: Callable, arrays: Sequence[Any], given: Sequence[tuple]):
+        found = readable([x.reshape(own) for x, own in zip(arrays, given, strict=True)])
+        if found is None or any(form[2] for form in found[1]):
+            raise NotFusible("an array that another layout may replace")
+        self.loop = Loop(fn, found[1], may_pass=True)
+        if len(self.loop.places) < len(self.loop.made):
+            raise NotFusible("a result that is an argument, or None")
+        self.reads = self.loop.reads
+
+    def on(self, arrays: Sequence[Any]) -> Callable[..., None]:
+        """The call for these arrays and results. Those that are None it takes, in their order."""
+        loop, shapes = self.loop, self.loop.shapes
+        seen = [None if x is None else x.reshape(own)
+                for x, own in zip(arrays, shapes, strict=True)]  # fmt: skip
+        late = [(k, shapes[k]) for k, x in enumerate(seen) if x is None]
+        if not late:
+            return partial(loop.compute, seen)
+
+        def call(*given: Any) -> None:
+            own = seen.copy()
+            for (k, shape), x in zip(late, given, strict=True):
+                own[k] = (x if x.flags.c_contiguous else np.ascontiguousarray(x)).reshape(shape)
+            loop.compute(own)
+
+        return call
 
 
 # -- sums over rows --------------------------------------------------------------------------------

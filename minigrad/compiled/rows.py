@@ -10,4 +10,4 @@ for _name in (
     "softmax softmax_dx log_softmax log_softmax_dx standardize standardize_dx standardize_dw sum "
     "cross_entropy_index cross_entropy_dx"
 ).split():
-    on_host(_name)(forwards[_name])
+    on_host(_name, launches=True)(forwards[_name])

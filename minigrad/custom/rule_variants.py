@@ -19,7 +19,7 @@ from ..backends.device import kind_of
 from ..backends.leaving import contextmanager
 from ..engine import backward
 from ..engine.rule import Rule, argument_names
-from .variants import Variant, Variants
+from .variants import Variant, Variants, unbounded
 
 _by_device: dict[str, dict[Any, tuple[Variant, ...]]] = {}  # kind of device -> op -> its variants
 
@@ -190,7 +190,7 @@ def _by_variant(plan: Any, g: Any, saved: Any) -> list | None:
     if type(g) in (tuple, list):  # of an op with several results
         return None
     for variant in _of(plan.op, _by_device.get(kind_of(g), {})):
-        if g.size >= variant.least:
+        if g.size >= variant.least or unbounded and variant.is_unbounded():
             found = variant.fn(plan, (g, *saved))
             if found is not None:
                 variant.calls += 1

@@ -14,18 +14,32 @@ in the reference's place, behind all others; where it is the only one, it is the
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import DeviceError, device_of
+from ..backends.leaving import contextmanager
+from ..backends.threads import identity
 from ..errors import ImplementationError
 
 _ndarray = np.ndarray
 ANY = "any"
 # The variants that have computed a call, and of which op: a profile looks at these alone.
 called: weakref.WeakKeyDictionary["Variant", str] = weakref.WeakKeyDictionary()
+unbounded: set[int] = set()  # threads at any size: nearly always empty, and then quick to ask
+
+
+@contextmanager
+def at_any_size() -> Iterator[None]:
+    """Variants that launch are asked by this thread whatever the size: a program may fuse them."""
+    own = identity()
+    try:
+        unbounded.add(own)
+        yield
+    finally:
+        unbounded.discard(own)
 
 
 class Variant:
@@ -39,16 +53,19 @@ class Variant:
     followed  a tape follows the calls of NumPy in it, as it does in the reference
     origin    the module of the user who has given it; None: it is the library's own
     alone     it is an op.implementation, of which a device has one
+    launches  it computes by fusion/launch.py: see at_any_size
     calls     how often it has computed a result
     """
 
     def __init__(
         self, fn: Callable, on: str, when: Callable[..., bool] | None = None, least: int = 0, *,
         name: str = "", followed: bool = False, origin: Any = None, alone: bool = False,
+        launches: bool = False,
     ):  # fmt: skip
         self.fn, self.on, self.when, self.least = fn, on, when, least
         self.name = name or getattr(fn, "__name__", type(fn).__name__)
         self.followed, self.origin, self.alone = followed, origin, alone
+        self.launches = launches
         self.calls = 0
 
     def __repr__(self) -> str:
@@ -58,6 +75,10 @@ class Variant:
     def serves(self, device: str) -> bool:
         """Whether it is for this device: one "on cuda" is for every GPU."""
         return self.on in (ANY, device, device.partition(":")[0])
+
+    def is_unbounded(self) -> bool:
+        """Whether this thread asks it for arrays of any size."""
+        return self.launches and identity() in unbounded
 
 
 class Variants:
@@ -85,7 +106,7 @@ class Variants:
                     return self._elsewhere(arrays, params)
             elif x.size > size:
                 size = x.size
-        if size < self.least:
+        if size < self.least and not unbounded:
             return self.reference(*arrays, **params)  # type: ignore[misc]
         return self._by_first("cpu", size, arrays, params)
 
@@ -109,7 +130,9 @@ class Variants:
 
     def _by_first(self, device: str, size: int, arrays: tuple, params: dict) -> Any:
         for variant in self._on.get(device) or self.on(device):
-            if size >= variant.least and (variant.when is None or variant.when(*arrays, **params)):
+            if size < variant.least and not (unbounded and variant.is_unbounded()):
+                continue
+            if variant.when is None or variant.when(*arrays, **params):
                 y = variant.fn(*arrays, **params)
                 if y is not None:
                     if not variant.calls:

@@ -1,6 +1,6 @@
 """Fused kernels: made at a function's first call for some dtypes and layouts, and kept."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -8,6 +8,9 @@ import numpy as np
 
 from ..backends.caches import Cache
 from ..backends.device import array_module, is_contiguous
+from ..backends.leaving import contextmanager
+from ..backends.threads import identity
+from ..custom.variants import at_any_size
 from ..expressions import cuda, cuda_columns, cuda_rows
 from ..expressions.trace import InFull, NotFusible, Recording, require_lines_of, trace
 
@@ -15,7 +18,7 @@ from ..expressions.trace import InFull, NotFusible, Recording, require_lines_of,
 host: Any = None
 kernels = Cache("fused kernels", max_entries=1024)
 launches = Cache("launches of fused kernels", max_entries=8192)
-watching: list | None = None  # (fn, arrays, results) of each kernel or loop, while this is a list
+_watched: dict[int, list] = {}  # thread -> its launches: see `watching`
 _OPTIONS = ("--std=c++17",)
 _SHORT = 1 << 31  # elements that 32-bit indices can count
 
@@ -160,6 +163,23 @@ class Kernel(Recording):
         return KernelLaunch(xp, kernel, grid, block, made, tail)
 
 
+@contextmanager
+def watching() -> Iterator[list]:
+    """A list of (fn, arrays, results) of each launch of this thread, inside.
+
+    On the host variants are asked for arrays of any size, and results are all ones: a loop that
+    only a fused one replaces need not be compiled. NotFusible at the second launch there, and at a
+    sum over rows.
+    """
+    own, seen = identity(), []
+    try:
+        with at_any_size():
+            _watched[own] = seen
+            yield seen
+    finally:
+        _watched.pop(own, None)
+
+
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
     """fn's results on arrays of one device by one kernel; None where it cannot be one.
 
@@ -167,16 +187,34 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
     may_pass  a result that equals one of the arrays may be that array, without a copy
     """
     xp: Any = array_module(arrays[0])
+    seen = _watched.get(identity()) if _watched else None
     if xp is np and host is not None:
-        ys = host.run(key, fn, arrays, may_pass)
+        if seen:
+            raise NotFusible("several launches")
+        if seen is None:
+            return host.run(key, fn, arrays, may_pass)
+        ys = host.blank(fn, arrays, may_pass)
     elif not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
     else:
         key = (key, arrays[0].data.device_id)
         ys = launched(readable, launches, _prepared, key, fn, arrays, may_pass, xp)
-    if watching is not None and ys is not None:
-        watching.append((fn, arrays, ys))
+    if seen is not None and ys is not None:
+        seen.append((fn, arrays, ys))
     return ys
+
+
+def filling(fn: Callable, arrays: Sequence[Any], given: Sequence[tuple]) -> Any:
+    """fn as a loop that fills arrays of the caller (compiled/launch.Filling); None if it is none.
+
+    given   the shapes in which fn takes arrays like these
+    """
+    if host is None or array_module(arrays[0]) is not np:
+        return None
+    try:
+        return host.Filling(fn, arrays, given)
+    except NotFusible:
+        return None
 
 
 def launched(
@@ -293,6 +331,8 @@ def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | No
     """
     xp: Any = array_module(arrays[0])
     if xp is np and host is not None:
+        if _watched and identity() in _watched:
+            raise NotFusible("a sum over rows")
         return host.run_columns(key, fn, arrays)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces

@@ -39,6 +39,7 @@ class Groups:
         self.before: list[int] = []
         self.maker: dict[int, int] = {}  # value -> the group that computes it
         self.users: dict[int, set[int]] = {}  # value -> groups that read or compute it
+        self.values: list[set[int]] = []  # for each group the values in these two
         self.barrier = 0  # the groups that must run before every later step
 
     def add(self, i: int, step: Step, work: Work | None, is_barrier: bool) -> None:
@@ -49,9 +50,9 @@ class Groups:
         self.before.append((1 << group) - 1 if is_barrier else self.barrier)
         for source in {self.maker[v] for v in step.reads() if v in self.maker}:
             self.before[group] |= 1 << source | self.before[source]
-        for y in step.outputs:
-            if y is not None:
-                self.maker[y] = group
+        made = {y for y in step.outputs if y is not None}
+        self.maker.update(dict.fromkeys(made, group))
+        self.values.append(made)
         if is_barrier:
             self.barrier = (2 << group) - 1
         if work is not None:
@@ -65,6 +66,7 @@ class Groups:
         found |= {group for value in values for group in self.users.get(value, ())}
         for value in values:
             self.users.setdefault(value, set()).add(len(self.members) - 1)
+        self.values[-1] |= values
         return sorted(found - {len(self.members) - 1}, reverse=True)
 
     def merge(self, a: int, b: int) -> int:
@@ -77,8 +79,14 @@ class Groups:
             return b
         self.members[a], self.members[b] = sorted(together), []
         self.works[a], self.works[b] = together, {}
-        for known in (self.maker, self.users):
-            _rename(known, b, a)
+        for value in self.values[b]:
+            if self.maker.get(value) == b:
+                self.maker[value] = a
+            if b in (users := self.users.get(value, set())):
+                users.remove(b)
+                users.add(a)
+        self.values[a] |= self.values[b]
+        self.values[b] = set()
         both = 1 << a | 1 << b
         self.before[a] = (self.before[a] | self.before[b]) & ~both
         for k, before in enumerate(self.before):
@@ -89,6 +97,8 @@ class Groups:
     def between(self, a: int, b: int) -> bool:
         """Whether another group must run after one of the two and before the other."""
         for first, second in ((a, b), (b, a)):
+            if not self.before[second] >> first & 1:
+                continue  # nor does another group come between them
             for k, before in enumerate(self.before):
                 if k not in (a, b) and before >> first & 1 and self.before[second] >> k & 1:
                     return True
@@ -104,16 +114,6 @@ class Groups:
             order.append(group)
             done |= 1 << group
         return order
-
-
-def _rename(known: dict, old: int, new: int) -> None:
-    """Replace the group `old` by `new` in a dict of values."""
-    for value, group in known.items():
-        if group == old:
-            known[value] = new
-        elif isinstance(group, set) and old in group:
-            group.remove(old)
-            group.add(new)
 
 
 def _shapes(works: Sequence[Work]) -> dict[int, Any] | None:
@@ -216,7 +216,7 @@ def _as_few(members: list, asked: Counter, trace: Trace) -> list[Step]:
     asked     how often each value is read or handed out
     """
     steps = [step for step, _ in members]
-    if len(members) == 1:
+    if len(members) == 1 or not _pays(steps, trace):
         return steps
     inside = Counter([value for step in steps for value in step.reads()])
     made = [y for _, work in members for y, _ in work.makes]
@@ -227,6 +227,20 @@ def _as_few(members: list, asked: Counter, trace: Trace) -> list[Step]:
     half = len(members) // 2
     return [part for some in (members[:half], members[half:])
             for part in _as_few(some, asked, trace)]  # fmt: skip
+
+
+_CALL, _LOOP = 3, 3  # in ufuncs of a small array: another call, and a fused loop
+
+
+def _pays(steps: list[Step], trace: Trace) -> bool:
+    """Whether one kernel takes less time than these steps, as far as their number tells.
+
+    On a GPU it does, and for large arrays. A small array takes as long as the calls in Python.
+    """
+    arrays = [trace.arrays[value] for step in steps for value in step.reads()]
+    if not isinstance(arrays[0], np.ndarray) or launch.host.takes(arrays):
+        return True
+    return sum(1 if step.kind == "ufunc" else _CALL for step in steps) > _LOOP
 
 
 def _joined(members: list, wanted: list[int], trace: Trace) -> Step | None:
@@ -247,20 +261,28 @@ def _joined(members: list, wanted: list[int], trace: Trace) -> Step | None:
     assert shapes is not None
     given = [shapes[value] for value in inputs]
     forms = [trace.arrays[value].shape for value in wanted]
+    arrays = [trace.arrays[value] for value in inputs]
 
     def run(*arrays: Any) -> Any:
         seen = [_seen(x, shape) for x, shape in zip(arrays, given, strict=True)]
         ys = launch.run(program, program, seen, may_pass=True)
         return ys and [_seen(y, shape) for y, shape in zip(ys, forms, strict=True)]
 
-    arrays = [trace.arrays[value] for value in inputs]
-    if (ys := run(*arrays)) is None or not _alike(ys, wanted, works, trace):
+    kind, fn = "call", run
+    if (filling := launch.filling(program, arrays, given)) is not None:
+        kind, fn = "loop", filling
+        inputs, arrays = [inputs[i] for i in filling.reads], [arrays[i] for i in filling.reads]
+        ys = [np.empty(trace.arrays[value].shape, trace.arrays[value].dtype) for value in wanted]
+        filling.on([*arrays, *ys])()
+    elif (ys := run(*arrays)) is None:
+        return None
+    if not _alike(ys, wanted, works, trace):
         return None
     for value, y in zip(wanted, ys, strict=True):
         same = next((v for v, x in zip(inputs, arrays, strict=True) if same_memory(x, y)), None)
         trace.owners[value] = frozenset([value]) if same is None else trace.owners[same]
-        trace.arrays[value], trace.fixed[value] = y, False
+        trace.arrays[value], trace.fixed[value] = y, kind == "loop"
     names = "+".join(dict.fromkeys(step.name for step in steps))
-    step = Step("call", run, tuple([Ref(value) for value in inputs]), {}, f"fused({names})")
+    step = Step(kind, fn, tuple([Ref(value) for value in inputs]), {}, f"fused({names})")
     step.outputs, step.several, step.fused = list(wanted), True, steps
     return step

@@ -90,8 +90,8 @@ def work_of(step: Step, trace: Trace) -> Work | None:
     if step.kind == "view" or step.draws or not step.reads():
         return None
     arrays, read = trace.arrays, [trace.arrays[value] for value in step.reads()]
-    if isinstance(read[0], np.ndarray) and not (launch.host and launch.host.takes(read)):
-        return None  # too little work for a loop to pay
+    if isinstance(read[0], np.ndarray) and not launch.host:
+        return None
     try:
         if step.kind == "ufunc":
             reads = {x.value: arrays[x.value].shape for x in step.args if type(x) is Ref}
@@ -145,11 +145,8 @@ def _watched(step: Step, trace: Trace) -> tuple[tuple, list]:
     Raises NotFusible if it launches none or several.
     """
     args, named = mapped((step.args, step.kwargs), Ref, lambda ref: trace.arrays[ref.value])
-    launch.watching = seen = []
-    try:
+    with launch.watching() as seen, np.errstate(all="ignore"):
         ys = list(flat(step.fn(*args, **named)))
-    finally:
-        launch.watching = None
     if len(seen) != 1:
         raise NotFusible(f"{len(seen)} launches")
     return seen[0], ys

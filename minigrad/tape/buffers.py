@@ -117,9 +117,10 @@ class Runner:
         """Make an end that no step reads a new array in each run, which saves a copy."""
         read = {value for step in self.steps for value in step.reads()}
         for i, step in enumerate(self.steps):
-            y = step.outputs[0]
-            if step.kind == "ufunc" and i not in runs and y in self.ends and y not in read:
-                self.trace.fixed[y] = False
+            if step.kind in ("ufunc", "loop") and i not in runs:
+                for y in step.outputs:
+                    if y in self.ends and y not in read:
+                        self.trace.fixed[y] = False
 
     def _place_results(self, inner: set[int]) -> None:
         """Buffers for the results of ufuncs, except for the inner values of runs; and all views."""
@@ -130,9 +131,11 @@ class Runner:
             (y, *_) = step.outputs
             if y in inner:
                 self.names[y] = f"s{y}"
-            elif step.kind == "ufunc" and self.trace.fixed[y]:
-                buffers[y] = self._buffer(y, free)
-                self.cells[y], self.names[y] = buffers[y]
+            elif step.kind in ("ufunc", "loop"):
+                for y in step.outputs:
+                    if self.trace.fixed[y]:
+                        buffers[y] = self._buffer(y, free)
+                        self.cells[y], self.names[y] = buffers[y]
             elif step.kind == "view":
                 self.cells[y] = _filled(step, self.cells)()
                 self.names[y] = f"{self.names[step.reads()[0]]}.{step.name}"
@@ -184,12 +187,34 @@ class Runner:
             made = _filled(_into(step, cells[y]), cells, settled)
             return made if settled else _then_dropping(made, cells, dying)
         for y in step.outputs:
-            if y is not None:
+            if y is not None and y not in self.names:
                 self.names[y] = f"t{y}"
+        if step.kind == "loop":
+            return self._loop(step, dying)
         made = _filled(step, cells, settled)
         if step.several:
             return _several(step, made, cells, self.trace, dying)
         return _one(step, made, cells, self.trace, dying)
+
+    def _loop(self, step: Step, dying: list[int]) -> Callable[[], None]:
+        """A call that writes into buffers, and into new arrays for results without one."""
+        fixed, cells, arrays = self.trace.fixed, self.cells, self.trace.arrays
+        reads, anew = step.reads(), [y for y in step.outputs if not fixed[y]]
+        late = [v for v in reads if not (fixed[v] and is_contiguous(cells[v]))]
+        known = [cells[v] if v not in late else None for v in reads]
+        fill = step.fn.on([*known, *[cells[y] for y in step.outputs]])
+        if not late and not anew:
+            return fill
+        forms, taken = [(y, arrays[y].shape, arrays[y].dtype) for y in anew], [*late, *anew]
+
+        def call() -> None:
+            for y, shape, dtype in forms:
+                cells[y] = np.empty(shape, dtype)
+            fill(*[cells[value] for value in taken])
+            for value in dying:
+                cells[value] = None
+
+        return call
 
     def _handed_out(self, copy: bool) -> list[Callable]:
         """How each end reaches the user: itself if it has no other reference, else a copy."""

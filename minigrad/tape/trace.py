@@ -38,7 +38,9 @@ class Step:
     results.
 
     kind     "ufunc": may write into a buffer; "view": a view of its one argument, valid in every
-             run; "call": anything else. An output None means a None in the result.
+             run; "loop": fn.on(arrays, results) makes a call that writes its results (it is a
+             compiled/launch.Filling); "call": anything else. An output None means a None in the
+             result.
     several  the result is a sequence
     draws    it may draw random numbers: it runs even if its result is not used
     whole    (op, "forward" or "rules") of a step that is the whole of either; else None
