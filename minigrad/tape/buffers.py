@@ -47,7 +47,7 @@ class Runner:
         self.inputs = [None if x is None else x.array for x in inputs]
         self.form = [x is not None for x in ends]
         self.ends = [x.value for x in ends if x is not None]
-        self.steps = _used(trace, self.ends) if steps is None else steps
+        self.steps = _without_constant(_used(trace, self.ends), trace) if steps is None else steps
         self.cells: list[Any] = [None] * len(trace.arrays)
         self.names: dict[int, str] = {}
         self.nbytes = 0
@@ -260,6 +260,28 @@ def _used(trace: Trace, ends: list[int]) -> list[Step]:
             asked.update(step.reads())
             steps.append(step)
     return steps[::-1]
+
+
+_SMALL = 1 << 16  # bytes of a result that is kept rather than computed in each run
+
+
+def _without_constant(steps: list[Step], trace: Trace) -> list[Step]:
+    """The steps without those that compute from seeds alone, such as the gradient of a sum.
+
+    Their results become constants of the program.
+    """
+    left, constant = [], {*trace.seeds}
+    for step in steps:
+        ys, reads = step.outputs, step.reads()
+        if reads and constant.issuperset(reads) and not step.draws and None not in ys and all(
+            isinstance(x, np.ndarray) and x.nbytes <= _SMALL for x in (trace.arrays[y] for y in ys)
+        ):  # fmt: skip
+            constant.update(ys)
+            for y in ys:
+                trace.fixed[y] = True
+        else:
+            left.append(step)
+    return left
 
 
 def _set(buffer: Any, array: Any) -> None:

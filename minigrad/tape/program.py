@@ -268,7 +268,9 @@ class Compiler:
         found = self.tape.find(g)
         if isinstance(found, Outside) and found in self.known:
             return self.known[found]
-        return self.trace.value(owned(raw(g)), True)
+        seed = self.trace.value(owned(raw(g)), True)
+        self.trace.seeds.add(seed.value)
+        return seed
 
     def vjp(self, node: Any, g: Any, plan: Any) -> Any:
         """backward.array_vjp, on the values that the replayed forward would have saved."""

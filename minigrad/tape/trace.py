@@ -77,6 +77,7 @@ class Trace:
     arrays   for each value, its array in this run
     fixed    for each value, whether it has the same memory in every run
     owners   for each value, those whose memory it may share (itself, if it has its own)
+    seeds    the values that are cotangents given to a backward: no run changes them
     forms    for each value its shape and dtype, once the arrays are forgotten
     """
 
@@ -86,6 +87,7 @@ class Trace:
         self.fixed: list[bool] = []
         self.owners: list[frozenset[int]] = []
         self.constants: dict[int, Any] = {}
+        self.seeds: set[int] = set()
         self.forms: list[tuple] = []
         self.errors = np.geterr()
 

@@ -15,3 +15,11 @@ def loops(monkeypatch):
     monkeypatch.setattr(launch, "SHORT", 1)
     with mg.accelerate(process=False):
         yield
+
+
+@pytest.fixture
+def accelerated():
+    """mg.accelerate as users have it: ops of small arrays run without loops."""
+    pytest.importorskip("numba")
+    with mg.accelerate(process=False):
+        yield
