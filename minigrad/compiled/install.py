@@ -17,7 +17,8 @@ from ..fusion import rules
 ROOMS = "rows norms pooling depthwise".split()  # modules that register kernels
 LEAST = 1 << 15  # elements: for fewer, NumPy is about as fast as finding a loop
 _joint_rules: dict[str, Callable] = {}
-_forwards: dict[str, tuple[Callable, int | None, bool]] = {}
+_forwards: dict[str, tuple[Callable, int | None]] = {}
+_launching: set[str] = set()  # ops whose forward computes by fusion/launch.py
 _installed: list[tuple[Callable, Any, Variant]] = []  # (removing function, op, variant)
 
 
@@ -29,7 +30,9 @@ def on_host(name: str, least: int | None = None, launches: bool = False) -> Call
     """
 
     def add(fn: Callable) -> Callable:
-        _forwards[name] = fn, least, launches
+        _forwards[name] = fn, least
+        if launches:
+            _launching.add(name)
         return fn
 
     return add
@@ -63,8 +66,9 @@ def install() -> None:
     for entry in rules.elementwise_ops():
         _put_in_front(entry, partial(rules.fused_forward, entry), LEAST, True, "loop")
     _put_in_front_of_rules(None, elements.contributions_of, True)
-    for name, (fn, least, launches) in _forwards.items():
-        _put_in_front(getattr(op, name), fn, LEAST if least is None else least, launches)
+    for name, (fn, least) in _forwards.items():
+        least = LEAST if least is None else least
+        _put_in_front(getattr(op, name), fn, least, name in _launching)
     for name, fn in _joint_rules.items():
         _put_in_front_of_rules(getattr(op, name), fn)
     fusion_launch.host = importlib.import_module(f"{__package__}.launch")
