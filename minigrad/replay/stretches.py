@@ -6,12 +6,12 @@ in the recording, its calls need not be made one by one to be compared: the run 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..backends import device, random
+from ..backends.leaving import contextmanager
 from ..engine import events, modes
 from ..engine.graph import TensorBase
 from ..tape.trace import parts_of

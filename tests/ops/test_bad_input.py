@@ -210,8 +210,17 @@ def test_an_ignored_sample_with_nan_costs_nothing_also_with_smoothing():
 
 
 @pytest.mark.layer("courtesy")
+def _have_common_dtype(*dtypes) -> bool:
+    try:
+        return np.result_type(*dtypes) is not None
+    except TypeError:
+        return False
+
+
 def test_dtypes_without_a_common_one_are_to_be_cast():
     eight_bits = np.ones(2, pytest.importorskip("ml_dtypes").float8_e4m3fn)
+    if _have_common_dtype("float16", eight_bits.dtype):
+        pytest.skip("from ml_dtypes 0.7 on these dtypes have a common one")
     with pytest.raises(TypeError, match=r"matmul\(a: float16 .*b: float8.*Cast one of them first"):
         mg.matmul(mg.ones(2, dtype="float16"), eight_bits)
 

@@ -123,6 +123,8 @@ def expected_dtypes(case: Case, exact: np.ndarray, same: Any) -> list[np.dtype]:
     smooth = [x.dtype for x in case.sample.args if is_smooth_array(x)]
     if smooth:
         widest = max(smooth, key=lambda dtype: dtype.itemsize)
+        if exact.dtype.kind == "c":
+            widest = np.result_type(widest, np.complex64)
         real = widest.kind == "c" and exact.dtype.kind != "c"
         given.append(np.empty(0, widest).real.dtype if real else widest)
     return given
