@@ -122,7 +122,7 @@ def expected_dtypes(case: Case, exact: np.ndarray, same: Any) -> list[np.dtype]:
         return given
     smooth = [x.dtype for x in case.sample.args if is_smooth_array(x)]
     if smooth:
-        widest = max(smooth, key=lambda dtype: dtype.itemsize)
+        widest: Any = max(smooth, key=lambda dtype: dtype.itemsize)
         if exact.dtype.kind == "c":
             widest = np.result_type(widest, np.complex64)
         real = widest.kind == "c" and exact.dtype.kind != "c"
