@@ -123,7 +123,7 @@ def expected_dtypes(case: Case, exact: np.ndarray, same: Any) -> list[np.dtype]:
     smooth = [x.dtype for x in case.sample.args if is_smooth_array(x)]
     if smooth:
         widest: Any = max(smooth, key=lambda dtype: dtype.itemsize)
-        if exact.dtype.kind == "c":
+        if case.dtype == "bfloat16" and exact.dtype.kind == "c":
             widest = np.result_type(widest, np.complex64)
         real = widest.kind == "c" and exact.dtype.kind != "c"
         given.append(np.empty(0, widest).real.dtype if real else widest)
