@@ -20,7 +20,7 @@ from .awaited import Awaited, awaited, spec_of
 from .calls import Call, Constant, same
 
 _DATA = TensorBase.__dict__["_data"]  # the descriptor of a slot
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, slice, type)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, slice)
 _LIBRARY = __name__.partition(".")[0] + "."
 
 
@@ -254,11 +254,12 @@ def _is_known(fn: Any, layers: list) -> bool:
 def _is_known_attribute(x: Any, layers: list) -> bool:
     if _is_plain(x) or isinstance(x, Tensor):
         return True
-    if isinstance(x, tuple):
-        return all(_is_known_attribute(part, layers) for part in x)
+    if isinstance(x, tuple):  # of layers, perhaps; tensors in it would not be watched
+        return all(not isinstance(y, Tensor) and _is_known_attribute(y, layers) for y in x)
     if hasattr(type(x), "forward"):  # a layer
         return _is_known(x, layers)
-    return callable(x) and _is_of_library(x if hasattr(x, "__code__") else type(x))
+    is_function = hasattr(x, "__code__") or isinstance(x, type)
+    return callable(x) and _is_of_library(x if is_function else type(x))
 
 
 def _is_of_library(x: Any) -> bool:
